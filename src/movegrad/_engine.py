@@ -1,0 +1,283 @@
+"""Runs chains: lays out memory, cuts the work into blocks for threads, clocks and Ctrl-C, and reads the results.
+
+Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, call :func:`run` and read :class:`Run`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from movegrad._kernel import DONE, GOAL, INVERSE_TEMPERATURE, NOT_DRAWN, NOT_LOADED, PROJECTION_SUM, VALUES, Chains, Options, Plan, build
+from movegrad._layout import Packed, offsets, pack
+from movegrad._threads import get_threads, parallel, split
+from movegrad.problem import Problem
+from movegrad.schedules import Steady
+
+_SERIAL_STEPS = 20_000  # below this, handing work to a thread costs more than it saves
+_BLOCK_STEPS = 1 << 20  # per call of the kernel, about 20 ms: how long Ctrl-C and the progress bar wait
+_FIRST_BLOCK = 64  # steps of the first block under a time limit, to learn the speed
+_BLOCK_SHARE = 0.25  # of the time limit, at most, in one block
+_EMPTY = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples to run: each has a θ and an instance of one kind of problem. All arrays lie example after example."""
+
+    problem: Problem  # one of the instances: its functions are those of all
+    packed: Packed
+    which: np.ndarray  # (E,) instance of each example
+    theta: np.ndarray  # flat
+    theta_at: np.ndarray  # (E+1,)
+    state_sizes: np.ndarray  # (fields, E)
+
+    @property
+    def examples(self) -> int:
+        return len(self.which)
+
+
+def shared_batch(problem: Problem, theta: np.ndarray) -> Batch:
+    """One instance for all rows of θ (E, d)."""
+    n, d = theta.shape
+    sizes = np.repeat(problem.state_sizes[:, None], n, axis=1)
+    return Batch(problem, problem.packed, np.zeros(n, np.int64), theta.reshape(-1), np.arange(n + 1) * d, sizes)
+
+
+def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> Batch:
+    """One instance for each θ; sizes may differ."""
+    first = problems[0]
+    for p in problems:
+        if p.kind != first.kind:
+            raise ValueError(f"problems of a batch must have the same moves and functions, got {first} and {p}.")
+    distinct = {id(p): p for p in problems}
+    place = {key: i for i, key in enumerate(distinct)}
+    return Batch(
+        first,
+        pack([p.data for p in distinct.values()]),
+        np.array([place[id(p)] for p in problems]),
+        np.concatenate([t.reshape(-1) for t in thetas]),
+        offsets(np.array([p.size for p in problems])),
+        np.stack([p.state_sizes for p in problems], axis=1),
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to do with a batch. Exactly one of ``steps`` (one number, or one per example) and ``time_limit`` is given."""
+
+    steps: Any = None
+    time_limit: float | None = None  # seconds of chain time for each example, shared by its chains
+    temperature: Any = 1.0  # one number, or one per example
+    schedule: Any = Steady()  # multiplies the temperature
+    burn_in: int = 0
+    chains: int = 1
+    correction: bool = True
+    options: Options = Options()
+    trace: int = 0  # points of the trace
+    keep: bool = False  # keep the iterates at these points
+    seed: int = 0
+    call: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """Chains at the end of a run. Results per example and chain are (E, C, n) arrays, or lists of (C, n) where n differs."""
+
+    batch: Batch
+    chains: Chains
+    settings: Settings
+    trace_every: int
+    seconds: float
+
+    @property
+    def means(self):
+        """Average of T(y) over the iterates of each chain."""
+        return self.per_entry(self.chains.mean)
+
+    @property
+    def solutions(self):
+        """Where each chain ended."""
+        return self._cut(self.chains.states[0], self.batch.state_sizes[0])
+
+    @property
+    def best(self):
+        """Best solution that each chain saw."""
+        return self._cut(self.chains.best, self.batch.state_sizes[0])
+
+    @property
+    def kept(self):
+        """Iterates at the points of the trace, points after points: n = points × size."""
+        return self._cut(self.chains.kept, self.batch.state_sizes[0] * self.chains.trace.shape[1])
+
+    @property
+    def steps(self) -> np.ndarray:
+        """(E,) steps of each chain of an example."""
+        return self.chains.clock[:: self.settings.chains, DONE]
+
+    def mean(self):
+        """Average over all chains of an example: (E, d), or a list of (d,)."""
+        means = self.means
+        return [m.mean(0) for m in means] if isinstance(means, list) else means.mean(1)
+
+    def covariance(self):
+        """Cov(T(y), ⟨v, T(y)⟩) over all chains of an example: (E, d), or a list of (d,)."""
+        means, crosses = self.means, self.per_entry(self.chains.cross)
+        projections = self.chains.value[:, PROJECTION_SUM].reshape(-1, self.settings.chains)
+        rows = [c.mean(0) - m.mean(0) * s.mean() for m, c, s in zip(means, crosses, projections, strict=True)]
+        return rows if isinstance(means, list) else np.stack(rows)
+
+    def per_entry(self, flat: np.ndarray):
+        """Cut an array that holds one number for each chain and entry of θ."""
+        return self._cut(flat, np.diff(self.batch.theta_at))
+
+    def _cut(self, flat: np.ndarray, sizes: np.ndarray):
+        n = self.settings.chains
+        if (sizes == sizes[0]).all():
+            return flat.reshape(len(sizes), n, sizes[0])
+        return [part.reshape(n, -1) for part in np.split(flat, np.cumsum(sizes * n)[:-1])]
+
+
+def run(
+    batch: Batch,
+    settings: Settings,
+    start: np.ndarray | None = None,
+    drawn: np.ndarray | None = None,
+    index: np.ndarray | None = None,
+    guide: np.ndarray | None = None,
+    direction: np.ndarray | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Run:
+    """Run the chains of a batch.
+
+    Parameters
+    ----------
+    start : flat array of solutions, example after example and chain after chain; None draws all of them uniformly
+    drawn : (E,) whether the start of an example is to be drawn uniformly all the same
+    index : (E,) keys of the examples in their generators; None numbers them
+    guide : like θ, what guided moves look at; None is θ
+    direction : like θ, v of the covariance product
+    progress : called with the fraction done
+    """
+    kernel = build(batch.problem, settings.options)
+    chains = _allocate(batch, settings, start, index, guide, direction)
+    draw = start is None if drawn is None else np.repeat(drawn, settings.chains)
+    chains.clock[:, DONE] = np.where(draw, NOT_DRAWN, NOT_LOADED)
+    points = chains.trace.shape[1]
+    every = 0 if points == 0 else max(1, int(np.max(settings.steps)) // points)
+    plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)
+    call = _Caller(kernel, batch.packed, chains, plan)
+    if not kernel.signatures:  # compile, or load from disk, before the clock starts
+        call(settings.schedule.heat(0, 1, 0.0, 0.0), False, 0, 0)
+    begin = perf_counter()
+    if settings.time_limit is None:
+        _run_steps(call, chains, settings, progress)
+    else:
+        _run_seconds(call, chains, settings, progress)
+    return Run(batch, chains, settings, every, perf_counter() - begin)
+
+
+def _allocate(batch, settings, start, index, guide, direction) -> Chains:
+    n, examples, options = settings.chains, batch.examples, settings.options
+    total = examples * n
+    state_at = offsets(np.repeat(batch.state_sizes, n, axis=1))
+    dtypes = [np.asarray(f).dtype for f in batch.problem.state]
+    states = [np.empty(at[-1], dtype) for at, dtype in zip(state_at, dtypes, strict=True)]
+    if start is not None:
+        states[0] = np.array(start, dtypes[0]).reshape(-1)
+    clock = np.empty((total, 2), np.int64)
+    value = np.zeros((total, VALUES))
+    value[:, INVERSE_TEMPERATURE] = np.repeat(1.0 / np.broadcast_to(settings.temperature, examples), n)
+    entries, none = n * len(batch.theta), np.zeros(0, dtypes[0])
+    return Chains(
+        which=batch.which,
+        example=np.arange(examples) if index is None else index,
+        theta_at=batch.theta_at,
+        theta=batch.theta,
+        guide=batch.theta if guide is None else guide,
+        direction=_EMPTY if direction is None else direction,
+        state_at=state_at,
+        states=tuple(states),
+        rng=np.empty((total, 2), np.uint64),
+        clock=clock,
+        value=value,
+        sums=np.empty(entries),
+        cross=np.empty(entries if options.covariance else 0),
+        mean=np.empty(entries),
+        counts=np.zeros((total, len(batch.problem.moves), 4), np.int64),
+        origin=np.empty_like(states[0]) if settings.trace else none,
+        best=np.empty_like(states[0]) if options.best else none,
+        trace=np.full((total, settings.trace, 2), np.nan),
+        kept=np.zeros(settings.trace * len(states[0]), dtypes[0]) if settings.keep else none,
+    )
+
+
+class _Caller:
+    """Calls the kernel on a range of chains; bad starts become an error."""
+
+    def __init__(self, kernel, packed: Packed, chains: Chains, plan: Plan) -> None:
+        self._kernel, self._packed, self._chains, self._plan = kernel, packed, chains, plan
+
+    def __call__(self, heat, last: bool, low: int, high: int) -> None:
+        bad = self._kernel(self._packed.flat, self._packed.table, self._chains, self._plan, heat, last, low, high)
+        if bad >= 0:
+            e, c = divmod(bad, self._plan.chains)
+            at = self._chains.state_at[0]
+            raise ValueError(f"start must be in the set, got {self._chains.states[0][at[bad] : at[bad + 1]]} for chain {c} of example {e}.")
+
+
+def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> None:
+    """All chains to a given number of steps: a range of chains for each thread, a block of steps at a time."""
+    goals = np.repeat(np.broadcast_to(settings.steps, len(chains.which)), settings.chains)
+    longest, total = int(goals.max()), int(goals.sum())
+    parts = 1 if total < _SERIAL_STEPS else get_threads()
+    finished, stopped = [0], []
+
+    def work(low: int, high: int) -> None:
+        block = max(1, _BLOCK_STEPS // (high - low))
+        for first in range(0, longest, block):
+            count = min(block, longest - first)
+            chains.clock[low:high, GOAL] = np.minimum(goals[low:high], first + count)
+            heat = settings.schedule.heat(first, count, first / longest, (first + count) / longest)
+            call(heat, first + count == longest, low, high)
+            if stopped:
+                return
+            if progress is not None:
+                finished[0] += count * (high - low)
+                progress(min(1.0, finished[0] / (longest * len(goals))))
+
+    parallel(work, split(len(goals), parts), lambda: stopped.append(True))
+
+
+def _run_seconds(call: _Caller, chains: Chains, settings: Settings, progress) -> None:
+    """Each example for a given time, blocks sized by the speed seen so far; threads share the examples."""
+    n, limit, stopped, finished = settings.chains, settings.time_limit, [], [0]
+    chains.clock[:, GOAL] = 0
+
+    def one(e: int) -> None:
+        low, high = e * n, (e + 1) * n
+        begin, done, count, spent = perf_counter(), 0, _FIRST_BLOCK, 0.0
+        while True:
+            chains.clock[low:high, GOAL] = done + count
+            share = min(1.0, spent / limit)
+            call(settings.schedule.heat(done, count, share, min(1.0, share + _BLOCK_SHARE)), False, low, high)
+            done += count
+            spent = perf_counter() - begin
+            left = limit - spent
+            if stopped or (left < 0.02 * limit and done > settings.burn_in):
+                break
+            count = max(1, int(done / spent * min(left, _BLOCK_SHARE * limit)))
+        call(settings.schedule.heat(done, 1, 1.0, 1.0), True, low, high)
+
+    def work(low: int, high: int) -> None:
+        for e in range(low, high):
+            one(e)
+            if stopped:
+                return
+            finished[0] += 1
+            if progress is not None:
+                progress(finished[0] / len(chains.which))
+
+    parallel(work, split(len(chains.which), get_threads()), lambda: stopped.append(True))

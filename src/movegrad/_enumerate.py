@@ -1,0 +1,171 @@
+"""A problem run in pure Python, with every outcome of every draw: what the checker and exact enumeration stand on."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad import _kernel
+from movegrad._specialise import pure
+from movegrad.problem import Move, Problem
+
+
+class Enumerator:
+    """A generator whose draws go through all their outcomes, one path after the other; ``probability`` is that of the path."""
+
+    def __init__(self) -> None:
+        self._path: list[list[int]] = []  # (choice, number of choices) of each draw
+        self.start()
+
+    def start(self) -> None:
+        self._at, self.probability = 0, 1.0
+
+    def turn(self) -> bool:
+        """Go to the next path; False after the last."""
+        while self._path and self._path[-1][0] + 1 >= self._path[-1][1]:
+            self._path.pop()
+        if not self._path:
+            return False
+        self._path[-1][0] += 1
+        self.start()
+        return True
+
+    def _choose(self, n: int) -> int:
+        if self._at == len(self._path):
+            self._path.append([0, n])
+        self._at += 1
+        return self._path[self._at - 1][0]
+
+    def integer(self, n: int) -> int:
+        if n < 1:
+            raise ValueError(f"integer(rng, n) needs n ≥ 1, got {n}")
+        self.probability /= n
+        return self._choose(int(n))
+
+    def coin(self, p: float) -> bool:
+        if not 0 <= p <= 1:
+            raise ValueError(f"coin(rng, p) needs p in [0, 1], got {p}")
+        heads = self._choose(2) == 1
+        self.probability *= p if heads else 1.0 - p
+        return heads
+
+    def categorical(self, cumulative: np.ndarray) -> int:
+        i = self._choose(len(cumulative))
+        self.probability *= (cumulative[i] - (cumulative[i - 1] if i else 0.0)) / cumulative[-1]
+        return i
+
+
+def paths(run: Callable[[Enumerator], Any]) -> Iterator[tuple[float, Any]]:
+    """(probability, result) of ``run`` for every path of its draws that has a chance."""
+    rng = Enumerator()
+    while True:
+        result = run(rng)
+        if rng.probability > 0:
+            yield rng.probability, result
+        if not rng.turn():
+            return
+
+
+class PureMove(NamedTuple):
+    """The functions of a move as plain Python, absent ones filled in."""
+
+    name: str
+    propose: Callable
+    change: Callable
+    apply: Callable
+    changes: Callable
+    gain: Callable
+    feasible: Callable
+    applicable_after: Callable
+
+
+class PureProblem:
+    """A problem in pure Python. Integers are kept as int64, as Numba computes with them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.data = type(problem.data)(*(_wide(f) for f in problem.data))
+        functions = problem.functions
+        self._prepare = pure(functions.prepare or _kernel.prepare_nothing)
+        self._statistic = pure(functions.statistic or _kernel.identity)
+        self._phi = pure(functions.phi or _kernel.zero)
+        self._contains = pure(functions.contains or _kernel.anything)
+        self.applicable = pure(functions.applicable or _kernel.all_moves)
+        self.moves = [self._move(m) for m in problem.moves]
+
+    @staticmethod
+    def _move(move: Move) -> PureMove:
+        bindings = _kernel.move_bindings(move)
+        return PureMove(move.name, **{name: pure(function) for name, function in bindings.items()})
+
+    def state(self, solution: np.ndarray, guide: np.ndarray, temperature: float) -> Any:
+        """A fresh state at a solution."""
+        arrays = [np.zeros(len(a), _wide(a).dtype) for a in self.problem.state]
+        arrays[0][:] = solution
+        state = type(self.problem.state)(*arrays)
+        self._prepare(self.data, guide, temperature, state)
+        return state
+
+    def copy(self, state: Any) -> Any:
+        return type(state)(*(a.copy() for a in state))
+
+    def statistic(self, solution: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.problem.size)
+        self._statistic(self.data, _wide(solution), out)
+        return out
+
+    def phi(self, solution: np.ndarray) -> float:
+        return float(self._phi(self.data, _wide(solution)))
+
+    def contains(self, solution: np.ndarray) -> bool:
+        return bool(self._contains(self.data, _wide(solution)))
+
+    def draws(self, state: Any, s: int) -> Iterator[tuple[float, Any, Any, float]]:
+        """(probability, state after the draw, move, log ratio) for every draw of move s."""
+
+        def run(rng: Enumerator) -> tuple:
+            copy = self.copy(state)
+            return copy, *self.moves[s].propose(self.data, copy, rng)
+
+        for probability, (after, move, log_ratio) in paths(run):
+            yield probability, after, move, log_ratio
+
+
+def _wide(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    wide = array.astype(np.int64) if array.dtype.kind in "iub" else array.copy()
+    return wide if wide.ndim else wide[()]
+
+
+def solutions(problem: Problem, limit: int) -> list[np.ndarray]:
+    """All solutions: those that the problem lists, else those that moves reach from its own solution."""
+    found = listed(problem, limit) if problem.states is not None else list(_reached(problem, limit))
+    if len(found) > limit:
+        raise ValueError(f"{problem.name} must have at most {limit} solutions to enumerate, got more: use a smaller instance.")
+    return found
+
+
+def listed(problem: Problem, limit: int) -> list[np.ndarray]:
+    found = []
+    for solution in problem.states():
+        found.append(solution)
+        if len(found) > limit:
+            break
+    return found
+
+
+def _reached(problem: Problem, limit: int) -> Iterator[np.ndarray]:
+    pure_problem, guide = PureProblem(problem), np.zeros(problem.size)
+    queue, seen = [_wide(problem.solution)], {_wide(problem.solution).tobytes()}
+    while queue and len(seen) <= limit + 1:
+        solution = queue.pop()
+        yield solution
+        state = pure_problem.state(solution, guide, 1.0)
+        for s, move in enumerate(pure_problem.moves):
+            for _, after, drawn, log_ratio in pure_problem.draws(state, s):
+                if log_ratio == -np.inf or not move.feasible(pure_problem.data, after, drawn):
+                    continue
+                move.apply(pure_problem.data, after, drawn)
+                if after[0].tobytes() not in seen:
+                    seen.add(after[0].tobytes())
+                    queue.append(after[0].copy())

@@ -1,0 +1,458 @@
+"""The one Metropolis-Hastings loop: Algorithms 1 and 2 of the paper, as templates.
+
+The names declared at the top of each section are filled in by :func:`movegrad._specialise.specialize` with the functions of a
+problem. ``step`` is compiled once for each move, so that a move's arguments may be of any type; ``advance`` makes the steps of
+one chain; ``live`` starts and records it; ``run`` does so for many chains on one thread. Nothing here allocates, and no
+function returns an array: then the same source compiles without reference counts, for CPU threads and for CUDA.
+"""
+
+from functools import cache
+from math import exp, log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad._layout import data_fields, state_fields
+from movegrad._rng import integer, seed_stream, uniform
+from movegrad._specialise import generate, inline, jit, kernel, specialize
+from movegrad.problem import Kind, Move, Problem
+
+# Columns of Chains.counts.
+DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
+# Columns of Chains.clock.
+DONE, GOAL = 0, 1
+NOT_LOADED, NOT_DRAWN = -1, -2  # in DONE: the start is given; it is to be drawn uniformly
+# Columns of Chains.value. The last two serve the covariance product: s = ⟨v, T(y)⟩ and its sum over averaged iterates.
+OBJECTIVE, BEST_OBJECTIVE, INVERSE_TEMPERATURE, PROJECTION, PROJECTION_SUM = 0, 1, 2, 3, 4
+VALUES = 5
+
+
+class Chains(NamedTuple):
+    """Everything that chains read and write: E examples with C chains each; chain c belongs to example c // C.
+
+    "per entry" means one number for each entry of θ, example after example; "per chain and entry" the same for each chain.
+    """
+
+    which: np.ndarray  # (E,) instance of each example
+    example: np.ndarray  # (E,) key of each example in its generator
+    theta_at: np.ndarray  # (E+1,) offsets of the examples in arrays per entry
+    theta: np.ndarray  # per entry
+    guide: np.ndarray  # per entry
+    direction: np.ndarray  # per entry: v of the covariance product (empty unless wanted)
+    state_at: np.ndarray  # (fields, E*C+1) offsets of the chains in the arrays of states
+    states: tuple  # one flat array for each field of the state
+    rng: np.ndarray  # (E*C, 2) generators
+    clock: np.ndarray  # (E*C, 2) steps made and to make
+    value: np.ndarray  # (E*C, VALUES)
+    sums: np.ndarray  # per chain and entry: Σ of T(y) − T(y at the end) over averaged iterates y
+    cross: np.ndarray  # per chain and entry: Σ of (T(y) − T(y at the end))·s (empty unless wanted); at the end, average of T(y)·s
+    mean: np.ndarray  # per chain and entry: at the end, average of T(y)
+    counts: np.ndarray  # (E*C, moves, 4)
+    origin: np.ndarray  # like states[0]: where each chain began (empty unless traced)
+    best: np.ndarray  # like states[0]: best solution seen (empty unless wanted)
+    trace: np.ndarray  # (E*C, points, 2) objective and distance to the origin
+    kept: np.ndarray  # like states[0], ``points`` solutions for each chain (empty unless wanted)
+
+
+class Chain(NamedTuple):
+    """The part of it that belongs to one chain."""
+
+    data: Any
+    state: Any
+    theta: np.ndarray
+    guide: np.ndarray
+    direction: np.ndarray
+    rng: np.ndarray
+    clock: np.ndarray
+    value: np.ndarray
+    sums: np.ndarray
+    cross: np.ndarray
+    mean: np.ndarray
+    counts: np.ndarray
+    origin: np.ndarray
+    best: np.ndarray
+    trace: np.ndarray
+    kept: np.ndarray
+
+
+class Plan(NamedTuple):
+    """Numbers that hold for a whole run."""
+
+    seed: int
+    call: int
+    chains: int  # C
+    burn_in: int  # steps left out of the averages
+    correction: float  # 1: Metropolis-Hastings, 0: annealing without the proposal ratio
+    trace_every: int  # 0: no trace
+
+
+# --- one step --------------------------------------------------------------------------------------------------------
+propose: Any
+change: Any
+changes: Any
+gain: Any
+feasible: Any
+apply: Any
+applicable_after: Any
+log_weight: Any
+MOVE = 0
+RECYCLE = COVARIANCE = BEST = False
+
+
+def step(chain, inv_t, correction, log_here, averaged, objective):
+    """One step with one move; returns the gain, 0 if the chain stays.
+
+    ``log_here`` is log |Q(y)| and ``averaged`` the number of iterates that entered the averages before this step.
+    """
+    data, state, counts = chain.data, chain.state, chain.counts
+    counts[MOVE, DRAWN] += 1
+    # Sample a neighbor.
+    move, log_ratio = propose(data, state, chain.rng)
+    if log_ratio == -np.inf:
+        counts[MOVE, INAPPLICABLE] += 1
+        return 0.0
+    # Δ = ⟨θ,T(y')⟩ + φ(y') − ⟨θ,T(y)⟩ − φ(y).
+    n = changes(data, state, move)
+    difference = gain(data, state, move)
+    for m in range(n):
+        i, delta = change(data, state, move, m)
+        difference += chain.theta[i] * delta
+    # p = α exp(Δ/t), where α includes |Q(y)|/|Q(y')|. Accept if U ≤ p.
+    log_ratio += log_here - log_weight(applicable_after(data, state, move))
+    log_p = difference * inv_t + correction * log_ratio
+    accepted = coin_accepts(uniform(chain.rng), min(log_p, 0.0))
+    # Only what the coin accepted is asked whether it is feasible, since most proposals are not; recycling asks always.
+    if accepted or RECYCLE:
+        possible = feasible(data, state, move)
+        if accepted and not possible:
+            counts[MOVE, INFEASIBLE] += 1
+        accepted = accepted and possible
+        if RECYCLE and possible and averaged >= 0:
+            excess = exp(min(log_p, 0.0)) - accepted
+            for m in range(n):
+                i, delta = change(data, state, move, m)
+                chain.sums[i] += excess * delta
+    if not accepted:
+        return 0.0
+    counts[MOVE, ACCEPTED] += 1
+    if BEST and difference < 0.0 and objective > chain.value[BEST_OBJECTIVE]:
+        save(chain, objective)
+    # An entry that changes now had its old value in all averaged iterates so far: O(1) instead of adding T(y) at every step.
+    for m in range(n):
+        i, delta = change(data, state, move, m)
+        chain.sums[i] -= max(averaged, 0) * delta
+        if COVARIANCE:
+            chain.cross[i] -= chain.value[PROJECTION_SUM] * delta
+            chain.value[PROJECTION] += chain.direction[i] * delta
+    apply(data, state, move)
+    return difference
+
+
+@jit
+def coin_accepts(u, x):
+    """u < exp(x) for x ≤ 0. Taylor bounds of eˣ and 1/e⁻ˣ decide most cases at once: 1.3× on a hypercube."""
+    even, odd = 1.0 + 0.5 * x * x, x + x * x * x / 6.0
+    accepts = u < even + odd
+    if not accepts and u * (even - odd) < 1.0:
+        accepts = u < exp(x)
+    return accepts
+
+
+@jit
+def save(chain, objective):
+    """Remember a best-seen solution. Called when the chain leaves it: a climb copies once, at its top."""
+    chain.value[BEST_OBJECTIVE] = objective
+    for i in range(len(chain.state[0])):
+        chain.best[i] = chain.state[0][i]
+
+
+# --- one chain -------------------------------------------------------------------------------------------------------
+step_any: Any
+pick: Any
+applicable: Any
+
+
+def advance(chain, goal, burn_in, correction, heat):
+    """Algorithm 2: the steps up to ``goal``."""
+    objective, scale = chain.value[OBJECTIVE], chain.value[INVERSE_TEMPERATURE]
+    for k in range(chain.clock[DONE], goal):
+        # Sample a neighborhood system among those that apply, then a neighbor in it.
+        mask = applicable(chain.data, chain.state)
+        s = pick(chain.rng, mask)
+        inv_t = scale * heat.inverse[(k - heat.first) >> heat.shift]
+        objective += step_any(s, chain, inv_t, correction, log_weight(mask), k - burn_in, objective)
+        if COVARIANCE and k >= burn_in:
+            chain.value[PROJECTION_SUM] += chain.value[PROJECTION]
+    chain.value[OBJECTIVE] = objective
+    chain.clock[DONE] = goal
+    if BEST and objective > chain.value[BEST_OBJECTIVE]:
+        save(chain, objective)
+
+
+prepare: Any
+contains: Any
+statistic: Any
+phi: Any
+random: Any
+
+
+def load(chain, plan, key, c):
+    """Key the generator, go to the start and fill what is derived from it; False if the start is not in the set."""
+    solution, sums = chain.state[0], chain.sums
+    seed_stream(chain.rng, plan.seed, plan.call, key, c % plan.chains)
+    if chain.clock[DONE] == NOT_DRAWN:
+        random(chain.data, chain.rng, solution)
+    if not contains(chain.data, solution):
+        return False
+    prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
+    objective = phi(chain.data, solution)
+    statistic(chain.data, solution, chain.mean)
+    for i in range(len(sums)):
+        objective += chain.theta[i] * chain.mean[i]
+        sums[i] = 0.0
+        if COVARIANCE:
+            chain.value[PROJECTION] += chain.direction[i] * chain.mean[i]
+            chain.cross[i] = 0.0
+    chain.value[OBJECTIVE] = objective
+    if BEST:
+        save(chain, objective)
+    for i in range(len(chain.origin)):
+        chain.origin[i] = solution[i]
+    chain.clock[DONE] = 0
+    return True
+
+
+@jit
+def record(chain, point):
+    """Write a point of the trace, and the iterate if iterates are kept."""
+    solution, distance = chain.state[0], 0
+    for i in range(len(solution)):
+        distance += solution[i] != chain.origin[i]
+    chain.trace[point, 0] = chain.value[OBJECTIVE]
+    chain.trace[point, 1] = distance
+    if len(chain.kept) > 0:
+        for i in range(len(solution)):
+            chain.kept[point * len(solution) + i] = solution[i]
+
+
+def finish(chain, burn_in):
+    """Turn the running sums into averages over the iterates after burn-in."""
+    statistic(chain.data, chain.state[0], chain.mean)
+    averaged = chain.clock[DONE] - burn_in
+    for i in range(len(chain.mean)):
+        if COVARIANCE:
+            chain.cross[i] = (chain.cross[i] + chain.mean[i] * chain.value[PROJECTION_SUM]) / averaged
+        chain.mean[i] += chain.sums[i] / averaged
+    if COVARIANCE:
+        chain.value[PROJECTION_SUM] /= averaged
+
+
+load_one: Any
+advance_one: Any
+finish_one: Any
+
+
+def live(chain, plan, heat, last, key, c):
+    """Start a chain unless it has begun, bring it to its goal, end it if asked; False if its start is not in the set."""
+    if chain.clock[DONE] < 0 and not load_one(chain, plan, key, c):
+        return False
+    every, goal = plan.trace_every, chain.clock[GOAL]
+    while chain.clock[DONE] < goal:
+        stop = goal if every == 0 else min(goal, (chain.clock[DONE] // every + 1) * every)
+        advance_one(chain, stop, plan.burn_in, plan.correction, heat)
+        if every > 0 and stop % every == 0 and stop // every <= len(chain.trace):
+            record(chain, stop // every - 1)
+    if last:
+        finish_one(chain, plan.burn_in)
+    return True
+
+
+# --- a range of chains: source text, since the views depend on the fields of data and state ---------------------------
+
+_RUN = '''
+def run(flat, table, chains, plan, heat, last, low, high):
+    """Bring chains low…high−1 to their goals; returns the first chain whose start is not in the set, or −1."""
+    n = plan.chains
+    for c in range(low, high):
+        e = c // n
+        instance, begin, end = chains.which[e], chains.theta_at[e], chains.theta_at[e + 1]
+        entry, stop = begin * n + (c - e * n) * (end - begin), begin * n + (c - e * n + 1) * (end - begin)
+        at, after, points = chains.state_at[0, c], chains.state_at[0, c + 1], chains.trace.shape[1]
+        chain = Chain(
+            Data({data}),
+            State({state}),
+            chains.theta[begin:end],
+            chains.guide[begin:end],
+            chains.direction[begin:end],
+            chains.rng[c],
+            chains.clock[c],
+            chains.value[c],
+            chains.sums[entry:stop],
+            chains.cross[entry:stop],
+            chains.mean[entry:stop],
+            chains.counts[c],
+            chains.origin[at:after],
+            chains.best[at:after],
+            chains.trace[c],
+            chains.kept[at * points : after * points],
+        )
+        if not live(chain, plan, heat, last, chains.example[e], c):
+            return c
+    return -1
+'''
+
+
+# --- putting a problem into the templates ----------------------------------------------------------------------------
+
+
+# What stands for functions that a problem leaves out.
+@inline
+def always(data, state, move):
+    return True
+
+
+@inline
+def nothing(data, state, move):
+    return 0.0
+
+
+@inline
+def all_moves(data, state):
+    return -1
+
+
+@inline
+def all_moves_after(data, state, move):
+    return -1
+
+
+@inline
+def no_weight(mask):
+    return 0.0
+
+
+@inline
+def identity(data, solution, out):
+    for i in range(len(solution)):
+        out[i] = solution[i]
+
+
+@inline
+def zero(data, solution):
+    return 0.0
+
+
+@inline
+def anything(data, solution):
+    return True
+
+
+@inline
+def prepare_nothing(data, guide, temperature, state):
+    pass
+
+
+@inline
+def random_nothing(data, rng, solution):
+    pass
+
+
+class Options(NamedTuple):
+    """What a kernel is compiled for."""
+
+    recycle: bool = False
+    covariance: bool = False
+    best: bool = False
+
+
+@cache
+def constant(n: int):
+    """The function that says how many entries of T a move changes, where that is always n."""
+    return inline(lambda data, state, move: n)
+
+
+@cache
+def _picker(weights: tuple[float, ...], masked: bool):
+    """Generate ``pick(rng, mask)``: a move with probability proportional to its weight among those in the mask."""
+    if len(weights) == 1:
+        return generate("def pick(rng, mask):\n    return 0\n", "pick")
+    if not masked and len(set(weights)) == 1:
+        return generate(f"def pick(rng, mask):\n    return integer(rng, {len(weights)})\n", "pick", integer=integer)
+    lines = ["def pick(rng, mask):", "    u = uniform(rng) * total(mask)"]
+    for s, w in enumerate(weights[:-1]):
+        lines += [f"    if mask >> {s} & 1:", f"        if u < {w!r}:", f"            return {s}", f"        u -= {w!r}"]
+    last = f"    return {len(weights) - 1}"
+    return generate("\n".join([*lines, last, ""]), "pick", uniform=uniform, total=_total(weights))
+
+
+@cache
+def _total(weights: tuple[float, ...]):
+    """Generate ``total(mask)``: the weight of the moves in the mask, |Q(y)| for equal weights."""
+    terms = " + ".join(f"{w!r} * (mask >> {s} & 1)" for s, w in enumerate(weights))
+    return generate(f"def total(mask):\n    return {terms}\n", "total")
+
+
+@cache
+def _log_total(weights: tuple[float, ...]):
+    total = _total(weights)
+    return jit(lambda mask: log(total(mask)))
+
+
+def _step_any(steps: list):
+    """Generate ``step_any(s, …)``: a flat chain of comparisons, which costs the same for one move and for eight."""
+    arguments = "chain, inv_t, correction, log_here, averaged, objective"
+    lines = [f"def step_any(s, {arguments}):"]
+    lines += [f"    if s == {s}:\n        return step_{s}({arguments})" for s in range(len(steps) - 1)]
+    lines += [f"    return step_{len(steps) - 1}({arguments})", ""]
+    return generate("\n".join(lines), "step_any", **{f"step_{s}": f for s, f in enumerate(steps)})
+
+
+def move_bindings(move: Move) -> dict[str, Any]:
+    """The functions of a move, absent ones filled in."""
+    return {
+        "propose": move.propose,
+        "change": move.change,
+        "apply": move.apply,
+        "changes": constant(move.changes) if isinstance(move.changes, int) else move.changes,
+        "gain": move.gain or nothing,
+        "feasible": move.feasible or always,
+        "applicable_after": move.applicable_after or all_moves_after,
+    }
+
+
+def build(problem: Problem, options: Options):
+    """The compiled ``run`` for a kind of problem; all instances of that kind share it."""
+    return _build(problem.kind, options)
+
+
+@cache
+def _build(kind: Kind, options: Options):
+    moves, functions, data_class, axes, state_class, fields = kind
+    weights, masked = tuple(float(m.weight) for m in moves), functions.applicable is not None
+    flags = {"RECYCLE": options.recycle, "COVARIANCE": options.covariance, "BEST": options.best}
+    log_weight = _log_total(weights) if masked else no_weight
+    steps = [specialize(step, MOVE=s, log_weight=log_weight, **move_bindings(m), **flags) for s, m in enumerate(moves)]
+    advance_one = specialize(
+        advance,
+        step_any=_step_any(steps),
+        pick=_picker(weights, masked),
+        applicable=functions.applicable or all_moves,
+        log_weight=log_weight,
+        COVARIANCE=options.covariance,
+        BEST=options.best,
+    )
+    load_one = specialize(
+        load,
+        random=functions.random or random_nothing,
+        contains=functions.contains or anything,
+        prepare=functions.prepare or prepare_nothing,
+        statistic=functions.statistic or identity,
+        phi=functions.phi or zero,
+        BEST=options.best,
+        COVARIANCE=options.covariance,
+    )
+    finish_one = specialize(finish, statistic=functions.statistic or identity, COVARIANCE=options.covariance)
+    source = _RUN.format(data=data_fields(axes), state=state_fields(fields))
+    live_one = specialize(live, load_one=load_one, advance_one=advance_one, finish_one=finish_one)
+    names = {"Chain": Chain, "Data": data_class, "State": state_class, "live": live_one}
+    return kernel(generate(source, "run", **names))

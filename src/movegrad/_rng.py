@@ -1,0 +1,208 @@
+"""Random draws of a chain: an explicit generator, and only choices that can be enumerated.
+
+A move draws through :func:`integer`, :func:`coin` and :func:`categorical` alone. The first argument decides what that means:
+
+* ``uint64[2]``: the state of a xoroshiro128++ generator (Blackman and Vigna, 2021), what a chain runs on;
+* ``float64[:]``: an odometer that visits every sequence of outcomes once, with its probability, in compiled code;
+* any Python object with methods of these names: the same in pure Python, for :mod:`movegrad.check`.
+"""
+
+import numpy as np
+from numba.core import types
+from numba.extending import overload
+
+from movegrad._specialise import inner, jit
+
+_U = np.uint64
+_GOLDEN = _U(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
+_LOW = _U(0xFFFFFFFF)
+
+# An odometer holds POSITION, DEPTH and PROBABILITY, then (choice, radix) for each draw on the current path.
+_POSITION, _DEPTH, _PROBABILITY, _PATH = 0, 1, 2, 3
+_MAX_DRAWS = 64
+ODOMETER_SIZE = _PATH + 2 * _MAX_DRAWS
+
+
+# --- the generator ---------------------------------------------------------------------------------------------------
+
+
+@inner
+def _mix(z):
+    """Finalizer of SplitMix64."""
+    z = (z ^ (z >> _U(30))) * _MIX_1
+    z = (z ^ (z >> _U(27))) * _MIX_2
+    return z ^ (z >> _U(31))
+
+
+@inner
+def seed_stream(rng, seed, call, example, chain):
+    """Key the generator by (seed, call, example, chain): what runs beside a chain never changes its draws."""
+    z = _mix(_U(seed) + _GOLDEN)
+    z = _mix(z ^ (_U(call) + _GOLDEN))
+    z = _mix(z ^ (_U(example) + _GOLDEN))
+    z = _mix(z ^ (_U(chain) + _GOLDEN))
+    rng[0] = _mix(z + _GOLDEN)
+    rng[1] = _mix(z + _GOLDEN + _GOLDEN) | _U(1)
+
+
+def stream_key(seed: int, call: int, example: int, chain: int) -> int:
+    """64 bits keyed like the generator of a chain, for choices made outside of kernels."""
+    rng = np.empty(2, np.uint64)
+    with np.errstate(over="ignore"):
+        seed_stream.py_func(rng, *(np.int64(k) for k in (seed, call, example, chain)))
+    return int(rng[0])
+
+
+@inner
+def next_uint64(rng):
+    """xoroshiro128++: 64 random bits."""
+    s0, s1 = rng[0], rng[1]
+    out = s0 + s1
+    out = ((out << _U(17)) | (out >> _U(47))) + s0
+    s1 ^= s0
+    rng[0] = ((s0 << _U(49)) | (s0 >> _U(15))) ^ s1 ^ (s1 << _U(21))
+    rng[1] = (s1 << _U(28)) | (s1 >> _U(36))
+    return out
+
+
+@inner
+def uniform(rng):
+    """Uniform float64 in [0, 1) with 53 random bits."""
+    return np.int64(next_uint64(rng) >> _U(11)) * (1.0 / 9007199254740992.0)
+
+
+@inner
+def _random_integer(rng, n):
+    """Unbiased integer below n < 2**32 (Lemire, 2019): one multiplication, a rejection once in 2**32/n draws."""
+    m = _U(n)
+    product = (next_uint64(rng) >> _U(32)) * m
+    if (product & _LOW) < m:
+        threshold = (_LOW - m + _U(1)) % m
+        while (product & _LOW) < threshold:
+            product = (next_uint64(rng) >> _U(32)) * m
+    return np.int64(product >> _U(32))
+
+
+@inner
+def _random_categorical(rng, cumulative):
+    u = uniform(rng) * cumulative[-1]
+    low, high = 0, len(cumulative) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if u < cumulative[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# --- the odometer ----------------------------------------------------------------------------------------------------
+
+
+@inner
+def _turn(rng, radix):
+    """The choice of this path at this draw; a draw seen for the first time starts at 0."""
+    at = int(rng[_POSITION])
+    if at == _MAX_DRAWS:  # too long to enumerate: the caller sees a probability that is no number
+        rng[_PROBABILITY] = np.nan
+        return 0
+    if at == int(rng[_DEPTH]):
+        rng[_PATH + 2 * at] = 0.0
+        rng[_PATH + 2 * at + 1] = radix
+        rng[_DEPTH] = at + 1
+    rng[_POSITION] = at + 1
+    return int(rng[_PATH + 2 * at])
+
+
+@inner
+def _listed_integer(rng, n):
+    rng[_PROBABILITY] /= n
+    return _turn(rng, n)
+
+
+@inner
+def _listed_coin(rng, p):
+    heads = _turn(rng, 2) == 1
+    rng[_PROBABILITY] *= p if heads else 1.0 - p
+    return heads
+
+
+@inner
+def _listed_categorical(rng, cumulative):
+    i = _turn(rng, len(cumulative))
+    below = cumulative[i - 1] if i > 0 else 0.0
+    rng[_PROBABILITY] *= (cumulative[i] - below) / cumulative[-1]
+    return i
+
+
+@jit
+def odometer_start(rng):
+    """Set the odometer to the first path."""
+    rng[_DEPTH] = 0.0
+    rng[_POSITION] = 0.0
+    rng[_PROBABILITY] = 1.0
+
+
+@jit
+def odometer_next(rng):
+    """Turn to the next path; False after the last one."""
+    last = int(rng[_DEPTH]) - 1
+    while last >= 0 and rng[_PATH + 2 * last] + 1.0 >= rng[_PATH + 2 * last + 1]:
+        last -= 1
+    if last < 0:
+        return False
+    rng[_PATH + 2 * last] += 1.0
+    rng[_DEPTH] = last + 1
+    rng[_POSITION] = 0.0
+    rng[_PROBABILITY] = 1.0
+    return True
+
+
+@jit
+def odometer_probability(rng):
+    """Probability of the path just followed."""
+    return rng[_PROBABILITY]
+
+
+# --- what moves call -------------------------------------------------------------------------------------------------
+
+
+def integer(rng, n):
+    """Uniform integer in {0, …, n−1}, for 1 ≤ n < 2³²."""
+    return rng.integer(n)
+
+
+def coin(rng, p):
+    """True with probability p."""
+    return rng.coin(p)
+
+
+def categorical(rng, cumulative):
+    """Index i with probability proportional to ``cumulative[i] − cumulative[i−1]``, in O(log n)."""
+    return rng.categorical(cumulative)
+
+
+def _is_generator(rng):
+    return isinstance(rng, types.Array) and rng.dtype == types.uint64
+
+
+@overload(integer)
+def _integer(rng, n):
+    if _is_generator(rng):
+        return lambda rng, n: _random_integer(rng, n)
+    return lambda rng, n: _listed_integer(rng, n)
+
+
+@overload(coin)
+def _coin(rng, p):
+    if _is_generator(rng):
+        return lambda rng, p: uniform(rng) < p
+    return lambda rng, p: _listed_coin(rng, p)
+
+
+@overload(categorical)
+def _categorical(rng, cumulative):
+    if _is_generator(rng):
+        return lambda rng, cumulative: _random_categorical(rng, cumulative)
+    return lambda rng, cumulative: _listed_categorical(rng, cumulative)

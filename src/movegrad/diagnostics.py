@@ -1,0 +1,145 @@
+"""What a person looks at after a run: acceptance by move, effective sample size, R-hat, coordinates that never moved."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from movegrad._kernel import ACCEPTED, DRAWN, INAPPLICABLE, INFEASIBLE
+
+
+def effective_sample_size(draws: np.ndarray) -> float:
+    """Effective number of independent draws in chains (C, n), by Geyer's initial monotone sequence.
+
+    ESS = C·n / (1 + 2 Σ ρ_lag), where ρ combines the variance within and between chains (Vehtari et al., 2021, without
+    rank normalization). NaN where nothing varies.
+    """
+    chains, n = draws.shape
+    if n < 4:
+        return np.nan
+    centered = draws - draws.mean(1, keepdims=True)
+    spectrum = np.fft.rfft(centered, 2 * n, axis=1)
+    covariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n].mean(0) / n
+    within = covariance[0] * n / (n - 1)
+    total = within * (n - 1) / n + (draws.mean(1).var(ddof=1) if chains > 1 else 0.0)
+    if not total > 0:
+        return np.nan
+    rho = 1.0 - (within - covariance) / total
+    rho[0] = 1.0
+    pairs = rho[0 : n - n % 2 : 2] + rho[1::2]
+    positive = np.argmax(pairs <= 0) if (pairs <= 0).any() else len(pairs)
+    time = 2.0 * np.minimum.accumulate(pairs[: max(positive, 1)]).sum() - 1.0
+    return float(min(chains * n / max(time, 1e-12), chains * n * np.log10(chains * n)))
+
+
+def r_hat(draws: np.ndarray) -> float:
+    """Split R-hat of chains (C, n): near 1 if chains agree (Gelman et al., 2013). NaN where nothing varies."""
+    half = draws.shape[1] // 2
+    if half < 2:
+        return np.nan
+    parts = np.concatenate([draws[:, :half], draws[:, -half:]])
+    within, between = parts.var(1, ddof=1).mean(), parts.mean(1).var(ddof=1)
+    if within == 0:
+        return np.nan if between == 0 else np.inf
+    return float(np.sqrt((half - 1) / half + between / within))
+
+
+class Info:
+    """Counts and traces of a run; ``print(info)`` shows a short table.
+
+    Attributes
+    ----------
+    moves : names of the moves
+    drawn, accepted, infeasible, inapplicable : (moves,) counts over all chains
+    steps : (E,) steps of each chain of an example
+    seconds : wall time of the run
+    trace : (E, C, points, 2) objective and distance to the start, every ``trace_every`` steps
+    frozen : list of (k,) arrays, for each example the entries of T that never changed in an averaged step of any chain
+    """
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+        counts = run.chains.counts.sum(0)
+        self.moves = [m.name for m in run.batch.problem.moves]
+        self.drawn, self.accepted = counts[:, DRAWN], counts[:, ACCEPTED]
+        self.infeasible, self.inapplicable = counts[:, INFEASIBLE], counts[:, INAPPLICABLE]
+        self.steps = run.steps
+        self.seconds = run.seconds
+
+    @property
+    def acceptance(self) -> np.ndarray:
+        """(moves,) accepted / drawn."""
+        return self.accepted / np.maximum(self.drawn, 1)
+
+    @property
+    def trace(self) -> np.ndarray:
+        trace = self._run.chains.trace
+        return trace.reshape(-1, self._run.settings.chains, *trace.shape[1:])
+
+    @property
+    def trace_every(self) -> int:
+        return self._run.trace_every
+
+    @cached_property
+    def frozen(self) -> list[np.ndarray]:
+        still = self._run.per_entry(self._run.chains.sums == 0)
+        return [np.flatnonzero(rows.all(0)) for rows in still]
+
+    @cached_property
+    def ess(self) -> dict[str, np.ndarray]:
+        """(E,) effective sample size of the objective and of the distance to the start, among the recorded points."""
+        return {name: self._each(effective_sample_size, column) for column, name in enumerate(_QUANTITIES)}
+
+    @cached_property
+    def r_hat(self) -> dict[str, np.ndarray]:
+        """(E,) split R-hat of the same two quantities."""
+        return {name: self._each(r_hat, column) for column, name in enumerate(_QUANTITIES)}
+
+    def _each(self, statistic, column: int) -> np.ndarray:
+        kept = self.trace[..., self._run.settings.burn_in // max(self.trace_every, 1) :, column]
+        return np.array([statistic(rows) for rows in kept])
+
+    def to_arviz(self) -> Any:
+        """The traces as an ArviZ DataTree (chain, draw, example); needs ``pip install movegrad[arviz]``."""
+        try:
+            from arviz_base import from_dict
+        except ImportError:
+            raise ImportError("to_arviz needs ArviZ: pip install 'movegrad[arviz]'.") from None
+        posterior = {name: np.moveaxis(self.trace[..., c], 0, -1) for c, name in enumerate(_QUANTITIES)}
+        return from_dict({"posterior": posterior}, dims={name: ["example"] for name in _QUANTITIES})
+
+    def __str__(self) -> str:
+        run = self._run
+        examples, chains = run.batch.examples, run.settings.chains
+        total = int(self.drawn.sum())
+        lines = [
+            f"{examples} example{'s' * (examples > 1)} × {chains} chain{'s' * (chains > 1)}, {self._span()} steps each, "
+            f"{self.seconds:.3g} s, {total / max(self.seconds, 1e-9):.3g} steps/s"
+        ]
+        width = max(4, *(len(m) for m in self.moves))
+        lines.append(f"{'move':<{width}} {'drawn':>12} {'accepted':>12} {'rate':>7} {'infeasible':>11} {'no draw':>9}")
+        for row in zip(self.moves, self.drawn, self.accepted, self.acceptance, self.infeasible, self.inapplicable, strict=True):
+            lines.append(f"{row[0]:<{width}} {row[1]:>12} {row[2]:>12} {row[3]:>7.1%} {row[4]:>11} {row[5]:>9}")
+        if run.chains.trace.shape[1]:
+            lines += [self._line(name) for name in _QUANTITIES]
+        frozen = self.frozen[0]
+        if len(frozen):
+            named = ", ".join(map(str, frozen[:8])) + (", …" if len(frozen) > 8 else "")
+            lines.append(f"never moved in example 0: {len(frozen)} of {np.diff(run.batch.theta_at)[0]} entries ({named})")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _span(self) -> str:
+        low, high = int(self.steps.min()), int(self.steps.max())
+        return str(low) if low == high else f"{low}–{high}"
+
+    def _line(self, name: str) -> str:
+        ess, rhat = self.ess[name], self.r_hat[name]
+        points = self.trace.shape[1] * self.trace.shape[2]
+        worst = f"{np.nanmin(ess):.0f}" if np.isfinite(ess).any() else "–"
+        highest = f"{np.nanmax(rhat):.3f}" if np.isfinite(rhat).any() else "–"
+        return f"{name}: effective sample size ≥ {worst} of {points} recorded, R-hat ≤ {highest}"
+
+
+_QUANTITIES = ("objective", "distance")

@@ -1,0 +1,112 @@
+"""Exact quantities of π(y) ∝ exp((⟨θ, T(y)⟩ + φ(y))/t): closed form or dynamic program where there is one, else enumeration.
+
+Every function takes θ of shape (…, d).
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from movegrad._enumerate import PureProblem, solutions
+from movegrad._validate import finite_vectors, integer_in, positive
+from movegrad.problem import Problem
+
+MAX_STATES = 100_000
+
+
+class Oracle(Protocol):
+    """Closed forms that a problem may bring."""
+
+    def log_partition(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        """(…, d) → (…): log Σ exp((⟨θ, T(y)⟩ + φ(y))/t)."""
+
+    def marginals(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        """(…, d) → (…, d): E[T(Y)]."""
+
+    def sample(self, theta: np.ndarray, temperature: float, n: int, rng: np.random.Generator) -> np.ndarray:
+        """(…, d) → (n, …, size): independent solutions."""
+
+
+def log_partition(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
+    """log Z = log Σ_y exp((⟨θ, T(y)⟩ + φ(y))/t), of shape (…). The paper's cumulant is A_t(θ) = t·log Z."""
+    theta, oracle = _oracle(problem, theta, temperature)
+    return oracle.log_partition(theta, float(temperature))
+
+
+def marginals(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
+    """E[T(Y)], of shape (…, d)."""
+    theta, oracle = _oracle(problem, theta, temperature)
+    return oracle.marginals(theta, float(temperature))
+
+
+def sample(problem: Problem, theta: Any, n: int, temperature: float = 1.0, seed: int = 0) -> np.ndarray:
+    """n independent solutions for each θ, of shape (n, …, size)."""
+    theta, oracle = _oracle(problem, theta, temperature)
+    return oracle.sample(theta, float(temperature), integer_in(n, "n", 1), np.random.default_rng(seed))
+
+
+def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
+    """Cov(T(Y)), of shape (…, d, d), by enumeration. The Jacobian of the layer is Cov/t."""
+    theta = _checked(problem, theta, temperature)
+    table = enumeration(problem)
+    p = table.probabilities(theta, float(temperature))
+    mean = p @ table.statistics
+    second = np.einsum("...s,si,sj->...ij", p, table.statistics, table.statistics)
+    return second - mean[..., :, None] * mean[..., None, :]
+
+
+def fenchel_young(problem: Problem, theta: Any, y: Any, temperature: float = 1.0) -> np.ndarray:
+    """ℓ_t(θ; y) = A_t(θ) − ⟨θ, T(y)⟩ − φ(y) = −t·log π(y) ≥ 0 for solutions y (…, size), of shape (…)."""
+    theta, _ = _oracle(problem, theta, temperature)
+    pure, rows = PureProblem(problem), np.asarray(y).reshape(-1, len(problem.solution))
+    for row in rows:
+        if not pure.contains(row):
+            raise ValueError(f"y must be in the set, got {row}.")
+    shape = np.asarray(y).shape[:-1]
+    statistics = np.stack([pure.statistic(row) for row in rows]).reshape(*shape, problem.size)
+    phi = np.array([pure.phi(row) for row in rows]).reshape(shape)
+    return temperature * log_partition(problem, theta, temperature) - (theta * statistics).sum(-1) - phi
+
+
+class Enumeration:
+    """All solutions of a small problem: ``solutions`` (n, size), ``statistics`` (n, d) and ``phi`` (n,)."""
+
+    def __init__(self, problem: Problem, limit: int = MAX_STATES) -> None:
+        pure = PureProblem(problem)
+        self.solutions = np.array(solutions(problem, limit))
+        self.statistics = np.array([pure.statistic(y) for y in self.solutions])
+        self.phi = np.array([pure.phi(y) for y in self.solutions])
+
+    def probabilities(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        """(…, n)."""
+        logits = (theta @ self.statistics.T + self.phi) / temperature
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True)
+
+    def log_partition(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        logits = (theta @ self.statistics.T + self.phi) / temperature
+        return np.logaddexp.reduce(logits, axis=-1)
+
+    def marginals(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        return self.probabilities(theta, temperature) @ self.statistics
+
+    def sample(self, theta: np.ndarray, temperature: float, n: int, rng: np.random.Generator) -> np.ndarray:
+        cumulative = np.cumsum(self.probabilities(theta, temperature), -1)
+        u = rng.random((n, *theta.shape[:-1], 1)) * cumulative[..., -1:]
+        return self.solutions[(u >= cumulative).sum(-1)]
+
+
+def enumeration(problem: Problem) -> Enumeration:
+    """All solutions, found once for each problem."""
+    if "_enumeration" not in vars(problem):
+        problem._enumeration = Enumeration(problem)  # type: ignore[attr-defined]
+    return problem._enumeration  # type: ignore[attr-defined]
+
+
+def _checked(problem: Problem, theta: Any, temperature: float) -> np.ndarray:
+    positive(temperature, "temperature")
+    return finite_vectors(theta, "theta", problem.size)
+
+
+def _oracle(problem: Problem, theta: Any, temperature: float) -> tuple[np.ndarray, Oracle]:
+    return _checked(problem, theta, temperature), problem.oracle or enumeration(problem)

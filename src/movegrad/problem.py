@@ -1,0 +1,231 @@
+"""The contract of a problem: what you write, and what movegrad does with it.
+
+A problem is a finite set of solutions with an objective ⟨θ, T(y)⟩ + φ(y) to maximize. It consists of
+
+* ``data``: a NamedTuple of arrays and numbers that describes one instance;
+* ``state``: a NamedTuple of one-dimensional arrays. The first field is the *solution*; the others are derived from it by
+  ``prepare`` (positions, loads, …) or are scratch space. The arrays given here hold a feasible solution: the default start;
+* ``moves``: what local search does to a solution, each a few small jitted functions.
+
+All functions are compiled with :func:`movegrad.jit` (or ``numba.njit``). They take and return numbers, allocate nothing, raise
+nothing and draw only through :func:`movegrad.integer`, :func:`movegrad.coin` and :func:`movegrad.categorical`. Then the same
+source runs on CPU threads and on CUDA, and :func:`movegrad.check` can prove it right by running every outcome of every draw.
+
+The signatures, where ``move`` is whatever number or tuple ``propose`` returns:
+
+=================== ============================== =====================================================================
+of a move           arguments                      returns
+=================== ============================== =====================================================================
+``propose``         data, state, rng               ``(move, log q(y',y) − log q(y,y'))``; −inf: this draw does not apply, the
+                                                   chain stays. May write scratch fields, never what describes the solution
+``change``          data, state, move, m           ``(index, difference)`` of the m-th entry of T that the move changes
+``changes``         data, state, move              how many entries of T change (or a plain integer)
+``gain``            data, state, move              φ(y') − φ(y); leave out if φ is 0
+``feasible``        data, state, move              is y' in the set? Asked only for a proposal that the coin accepted
+``apply``           data, state, move              nothing: turns the state into y'
+``applicable_after`` data, state, move             the value of ``applicable`` at y'
+of the problem
+``prepare``         data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
+                    state                          stands for it if the proposal's guide is frozen
+``statistic``       data, solution, out            nothing: writes T(y) to ``out``. Default: T(y) = y
+``phi``             data, solution                 φ(y). Default: 0
+``contains``        data, solution                 is this solution in the set? Asked of every start
+``random``          data, rng, solution            nothing: writes a uniformly drawn solution
+``applicable``      data, state                    bit s is set if move s is in Q(y). Default: all moves, always
+=================== ============================== =====================================================================
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad._layout import pack
+from movegrad._specialise import is_jitted, jit
+
+Jitted = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A neighborhood system with its proposal; see the module's table for the functions.
+
+    ``weight`` is the move's share in a mixture: it is drawn with probability proportional to its weight among those in Q(y).
+    """
+
+    name: str
+    propose: Jitted
+    change: Jitted
+    apply: Jitted
+    changes: int | Jitted = 1
+    gain: Jitted | None = None
+    feasible: Jitted | None = None
+    applicable_after: Jitted | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, arity in _MOVE_ARITY.items():
+            if name == "changes" and isinstance(self.changes, int):
+                if self.changes < 0:
+                    raise ValueError(f"changes of move {self.name!r} must be ≥ 0, got {self.changes}.")
+                continue
+            _check_function(getattr(self, name), f"{name} of move {self.name!r}", arity, required=name in ("propose", "change", "apply"))
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            raise ValueError(f"weight of move {self.name!r} must be finite and > 0, got {self.weight}.")
+
+
+class Functions(NamedTuple):
+    """The jitted functions of a problem that belong to no move."""
+
+    prepare: Jitted | None = None
+    statistic: Jitted | None = None
+    phi: Jitted | None = None
+    contains: Jitted | None = None
+    random: Jitted | None = None
+    applicable: Jitted | None = None
+
+
+class Kind(NamedTuple):
+    """What instances of one kind of problem share, and what a kernel is compiled for."""
+
+    moves: tuple[Move, ...]
+    functions: Functions
+    data_class: type
+    data_axes: tuple[int, ...]  # of the fields of data
+    state_class: type
+    state_fields: int
+
+
+_MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
+_ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "applicable": 2}
+
+
+class Problem:
+    """Maximize ⟨θ, T(y)⟩ + φ(y) over a finite set, by local search.
+
+    Parameters
+    ----------
+    data : NamedTuple of arrays and numbers
+        The instance.
+    state : NamedTuple of one-dimensional arrays
+        A feasible state; its first field is the solution.
+    moves : sequence of Move
+        At least one.
+    size : int
+        d, the number of entries of θ and of T(y).
+    prepare, statistic, phi, contains, random, applicable : jitted functions, optional
+        See the table at the top of this module.
+    guided : bool
+        Whether proposals depend on θ, through the guide given to ``prepare``.
+    states : callable, optional
+        Returns every solution of a small instance. Lets ``check`` prove that all of them are reached.
+    oracle : object, optional
+        Closed forms with the methods of :class:`movegrad.exact.Oracle`.
+    name : str, optional
+        For messages.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        state: Any,
+        moves: Sequence[Move],
+        size: int,
+        *,
+        prepare: Jitted | None = None,
+        statistic: Jitted | None = None,
+        phi: Jitted | None = None,
+        contains: Jitted | None = None,
+        random: Jitted | None = None,
+        applicable: Jitted | None = None,
+        guided: bool = False,
+        states: Callable[[], Iterable[np.ndarray]] | None = None,
+        oracle: Any = None,
+        name: str = "",
+    ) -> None:
+        self.data = data
+        self.state = state
+        self.moves = tuple(moves)
+        self.size = int(size)
+        self.functions = Functions(prepare, statistic, phi, contains, random, applicable)
+        self.guided = guided
+        self.states = states
+        self.oracle = oracle
+        self.name = name or type(self).__name__
+        self._validate()
+        self.packed = pack([data])  # read-only from here on: kernels see these arrays
+        self.state_sizes = np.array([len(a) for a in state], np.int64)
+        self.kind = Kind(self.moves, self.functions, type(data), tuple(np.ndim(f) for f in data), type(state), len(state))
+
+    def __repr__(self) -> str:
+        return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
+
+    @property
+    def solution(self) -> np.ndarray:
+        """A feasible solution: the default start where ``random`` is not given."""
+        return self.state[0]
+
+    def _validate(self) -> None:
+        if not self.moves or not all(isinstance(m, Move) for m in self.moves):
+            raise ValueError(f"moves of {self.name} must be one or more movegrad.Move, got {self.moves!r}.")
+        if len(self.moves) > 62:
+            raise ValueError(f"moves of {self.name} must be at most 62, got {len(self.moves)}.")
+        if self.size < 1:
+            raise ValueError(f"size of {self.name} must be ≥ 1, got {self.size}.")
+        _check_record(self.data, f"data of {self.name}", one_dimensional=False)
+        _check_record(self.state, f"state of {self.name}", one_dimensional=True)
+        for name, arity in _ARITY.items():
+            _check_function(getattr(self.functions, name), f"{name} of {self.name}", arity)
+        if self.functions.statistic is None and len(self.solution) != self.size:
+            raise ValueError(
+                f"size of {self.name} must equal the length of the solution ({len(self.solution)}) where no statistic is given, got {self.size}."
+            )
+        asking = [m.name for m in self.moves if m.applicable_after is not None]
+        if self.functions.applicable is None and asking:
+            raise ValueError(f"applicable of {self.name} must be given, since move {asking[0]!r} has applicable_after.")
+        if self.functions.applicable is not None and len(asking) < len(self.moves):
+            missing = next(m.name for m in self.moves if m.applicable_after is None)
+            raise ValueError(f"applicable_after of move {missing!r} must be given, since {self.name} has applicable.")
+
+
+def _check_function(function: Any, what: str, arity: int, required: bool = False) -> None:
+    if function is None and not required:
+        return
+    if not is_jitted(function):
+        raise ValueError(f"{what} must be a function compiled with movegrad.jit or numba.njit, got {type(function).__name__}.")
+    found = len(inspect.signature(function.py_func).parameters)
+    if found != arity:
+        raise ValueError(f"{what} must take {arity} arguments, got one that takes {found}.")
+
+
+def _check_record(record: Any, what: str, one_dimensional: bool) -> None:
+    if not (isinstance(record, tuple) and hasattr(record, "_fields") and len(record) > 0):
+        raise ValueError(f"{what} must be a NamedTuple with at least one field, got {type(record).__name__}.")
+    for name, value in zip(record._fields, record, strict=True):
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{what} must hold arrays and numbers, got {array.dtype} in field {name!r}.")
+        if one_dimensional and array.ndim != 1:
+            raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
+
+
+def _stay(data, state, rng):
+    return 0, -np.inf
+
+
+def _stay_change(data, state, move, m):
+    return 0, 0
+
+
+def _stay_apply(data, state, move):
+    pass
+
+
+def stay(weight: float = 1.0) -> Move:
+    """A move that does nothing: makes a chain lazy (the paper's convergence theorem proposes to stay half of the time)."""
+    return Move("stay", *_STAY, changes=0, weight=weight)
+
+
+_STAY = (jit(_stay), jit(_stay_change), jit(_stay_apply))

@@ -1,0 +1,305 @@
+"""NumPy entry points: :func:`sample`, :func:`solve` and :func:`jacobian_product`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad import start as starts
+from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
+from movegrad._kernel import BEST_OBJECTIVE, Options
+from movegrad._validate import choice, finite_vectors, integer_in, positive
+from movegrad.diagnostics import Info
+from movegrad.problem import Problem
+from movegrad.schedules import Annealing, Custom, Schedule, Steady
+
+ESTIMATORS = ("mean", "recycled")
+_PILOT = 256  # steps at infinite temperature from which annealing learns the scale of the objective
+
+
+class Sample(NamedTuple):
+    """Result of :func:`sample`; "…" are the leading axes of θ. For a list of problems, lists over examples."""
+
+    mean: Any  # (…, d) estimate of E[T(Y)]
+    state: Any  # (…, chains, size) where each chain ended
+    info: Info
+    best: Any = None  # (…, chains, size) best solution that each chain saw, on request
+    iterates: Any = None  # (…, chains, points, size) thinned iterates, on request
+
+
+class Solution(NamedTuple):
+    """Result of :func:`solve`."""
+
+    state: Any  # (…, size) best solution seen
+    objective: Any  # (…) ⟨θ, T(y)⟩ + φ(y) of it
+    info: Info
+
+
+def sample(
+    problem: Problem | Sequence[Problem],
+    theta: Any,
+    *,
+    steps: int | None = None,
+    time_limit: float | None = None,
+    temperature: Any = 1.0,
+    schedule: Schedule | None = None,
+    burn_in: int = 0,
+    chains: int = 1,
+    start: Any = "random",
+    estimator: str = "mean",
+    best: bool = False,
+    trace: int = 128,
+    iterates: bool = False,
+    guide: Any = None,
+    index: Any = None,
+    seed: int = 0,
+    call: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Sample:
+    """Average T(y) along Metropolis-Hastings chains with stationary law π(y) ∝ exp((⟨θ, T(y)⟩ + φ(y))/t).
+
+    K steps give iterates y(1) … y(K); the mean is (K − K₀)⁻¹ Σ_{k>K₀} T(y(k)), averaged over chains.
+
+    Parameters
+    ----------
+    problem : Problem, or a sequence of them, one for each θ, of one kind but any sizes
+    theta : float array (…, d), or a sequence of arrays (d,) for a sequence of problems
+    steps, time_limit : K, or seconds of chain time for each example, shared by its chains. Only steps are reproducible
+    temperature : t > 0, one number or one for each example
+    schedule : callable k → factor of the temperature in step k (see :mod:`movegrad.schedules`)
+    burn_in : K₀, first iterates left out of the mean
+    chains : independent chains for each example
+    start : "random", "persistent", solutions, or a callable; see :mod:`movegrad.start`
+    estimator : "mean", or "recycled": add the accepted share of each proposal instead of the coin's outcome; the same
+        expectation with less variance, most of all for few steps
+    best : also return the best solution that each chain saw
+    trace : points at which the objective and the distance to the start are recorded for ``info``
+    iterates : also return the iterates at these points
+    guide : like θ, what guided moves look at instead of θ
+    index : (E,) integer keys of the examples: a chain's draws depend on (seed, call, key, chain) and on nothing else
+    progress : called with the fraction done
+
+    References
+    ----------
+    Algorithms 1 and 2 of "Learning with Local Search MCMC Layers".
+    """
+    choice(estimator, "estimator", ESTIMATORS)
+    batch, shape = make_batch(problem, theta)
+    options = Options(recycle=estimator == "recycled", best=best)
+    trace = integer_in(trace, "trace", 0) if time_limit is None else 0
+    if iterates and not trace:
+        raise ValueError("iterates must come with steps and a trace of at least one point, got none.")
+    settings = make_settings(
+        batch, steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
+        options=options, trace=min(trace, steps or trace), keep=iterates, seed=seed, call=call,
+    )  # fmt: skip
+    result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
+    kept = None if not iterates else shaped(result.kept, shape, lambda a: a.reshape(*a.shape[:-1], settings.trace, -1))
+    return Sample(
+        shaped(result.mean(), shape),
+        shaped(result.solutions, shape),
+        Info(result),
+        shaped(result.best, shape) if best else None,
+        kept,
+    )
+
+
+def solve(
+    problem: Problem | Sequence[Problem],
+    theta: Any,
+    *,
+    steps: int | None = None,
+    time_limit: float | None = None,
+    schedule: Any = None,
+    chains: int = 1,
+    start: Any = "random",
+    correction: bool = False,
+    guide: Any = None,
+    index: Any = None,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Solution:
+    """Maximize ⟨θ, T(y)⟩ + φ(y) by simulated annealing; returns the best solution seen in any chain.
+
+    Parameters
+    ----------
+    steps, time_limit : number of steps of each chain, or seconds for each example, shared by its chains
+    schedule : callable k → t, or an :class:`~movegrad.schedules.Annealing`. By default the temperature falls geometrically from
+        the mean change of the objective under random moves to a thousandth of it
+    correction : use the proposal ratio in the acceptance rule (Metropolis-Hastings); annealing in the paper does not
+    problem, theta, chains, start, guide, index, seed, progress : as in :func:`sample`
+    """
+    batch, shape = make_batch(problem, theta)
+    temperature: Any = 1.0
+    if schedule is None:
+        temperature, schedule = _scale(batch, problem, start, seed), Annealing()
+    settings = make_settings(
+        batch, steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, chains=chains,
+        options=Options(best=True), correction=correction, seed=seed,
+    )  # fmt: skip
+    result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
+    values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
+    winner = values.argmax(1)
+    states = [rows[w] for rows, w in zip(result.best, winner, strict=True)]
+    return Solution(shaped(states, shape), shaped(values.max(1), shape), Info(result))
+
+
+def jacobian_product(
+    problem: Problem | Sequence[Problem], theta: Any, direction: Any, *, steps: int, temperature: Any = 1.0, burn_in: int = 0,
+    chains: int = 1, start: Any = "random", guide: Any = None, index: Any = None, seed: int = 0, call: int = 0,
+) -> Any:  # fmt: skip
+    """J v for the Jacobian J = Cov(T(Y))/t of θ ↦ E[T(Y)], estimated along chains in O(1) per step; J is symmetric.
+
+    Parameters
+    ----------
+    direction : like θ, v
+    others : as in :func:`sample`
+    """
+    batch, shape = make_batch(problem, theta)
+    settings = make_settings(
+        batch, steps=steps, temperature=temperature, burn_in=burn_in, chains=chains, options=Options(covariance=True), seed=seed,
+        call=call,
+    )  # fmt: skip
+    v = like_theta(direction, "direction", batch, problem)
+    result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, direction=v)
+    return shaped(covariance_over_t(result), shape)
+
+
+# --- shared by the front ends ----------------------------------------------------------------------------------------
+
+
+def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch, tuple[int, ...] | None]:
+    """The batch, and the leading axes of θ (None for a list of problems)."""
+    if isinstance(problem, Problem):
+        array = finite_vectors(theta, "theta", problem.size)
+        return shared_batch(problem, array.reshape(-1, problem.size)), array.shape[:-1]
+    problems = list(problem)
+    if not problems:
+        raise ValueError("problem must not be an empty sequence, got one.")
+    if len(theta) != len(problems):
+        raise ValueError(f"theta must hold one vector for each of the {len(problems)} problems, got {len(theta)}.")
+    rows = [finite_vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, theta, strict=True))]
+    for e, row in enumerate(rows):
+        if row.ndim != 1:
+            raise ValueError(f"theta[{e}] must have one axis, got shape {row.shape}.")
+    return ragged_batch(problems, rows), None
+
+
+def make_settings(
+    batch: Batch,
+    *,
+    steps: Any = None,
+    time_limit: float | None = None,
+    temperature: Any = 1.0,
+    schedule: Any = None,
+    burn_in: int = 0,
+    chains: int = 1,
+    seed: int = 0,
+    call: int = 0,
+    **others: Any,
+) -> Settings:
+    """Validated settings."""
+    if (steps is None) == (time_limit is None):
+        raise ValueError(f"exactly one of steps and time_limit must be given, got steps={steps} and time_limit={time_limit}.")
+    if time_limit is not None:
+        positive(time_limit, "time_limit")
+    elif not isinstance(steps, np.ndarray):
+        integer_in(steps, "steps", 1)
+    burn_in = integer_in(burn_in, "burn_in", 0)
+    if steps is not None and burn_in >= np.min(steps):
+        raise ValueError(f"burn_in must be < steps = {np.min(steps)}, got {burn_in}.")
+    if schedule is None:
+        schedule = Steady()
+    elif not hasattr(schedule, "heat"):
+        if not callable(schedule):
+            raise ValueError(f"schedule must be a callable k → t, got {schedule!r}.")
+        schedule = Custom(schedule)
+    return Settings(
+        steps=steps,
+        time_limit=time_limit,
+        temperature=_temperature(temperature, batch.examples),
+        schedule=schedule,
+        burn_in=burn_in,
+        chains=integer_in(chains, "chains", 1),
+        seed=integer_in(seed, "seed", 0, 2**63 - 1),
+        call=integer_in(call, "call", 0, 2**63 - 1),
+        **others,
+    )
+
+
+def run_from(
+    batch: Batch, settings: Settings, problem: Any, start: Any, *, targets: Any = None, index: Any = None, guide: Any = None,
+    direction: np.ndarray | None = None, progress: Any = None,
+) -> tuple[Run, tuple[np.ndarray, np.ndarray]]:  # fmt: skip
+    """Run from a start; also returns the starting solutions, from which the same chains can be run again."""
+    chosen = starts.resolve(start)
+    keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
+    problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
+    request = starts.Request(problems, settings.chains, keys, targets, settings.seed, settings.call)
+    solutions, drawn = starts.flatten(chosen(request), request)
+    guide = None if guide is None else like_theta(guide, "guide", batch, problem)
+    result = run(batch, settings, solutions, drawn, keys, guide, direction, progress)
+    if hasattr(chosen, "remember"):
+        chosen.remember(keys, list(result.solutions))
+    return result, (solutions, drawn)
+
+
+def covariance_over_t(result: Run) -> Any:
+    """Cov(T, ⟨v, T⟩)/t of each example."""
+    t = np.broadcast_to(result.settings.temperature, result.batch.examples)
+    covariance = result.covariance()
+    return [c / s for c, s in zip(covariance, t, strict=True)] if isinstance(covariance, list) else covariance / t[:, None]
+
+
+def like_theta(value: Any, name: str, batch: Batch, problem: Any) -> np.ndarray:
+    """A vector for each example, flat."""
+    if isinstance(problem, Problem):
+        flat = finite_vectors(value, name, problem.size).reshape(-1)
+    else:
+        flat = np.concatenate([finite_vectors(v, name, p.size).reshape(-1) for v, p in zip(value, problem, strict=True)])
+    if len(flat) != len(batch.theta):
+        raise ValueError(f"{name} must have the shape of theta, got {len(flat)} entries instead of {len(batch.theta)}.")
+    return flat
+
+
+def shaped(rows: Any, shape: tuple[int, ...] | None, then: Callable = lambda a: a) -> Any:
+    """Give results per example the leading axes of θ; a list of problems gets a list."""
+    if shape is None:
+        return [then(np.asarray(r)) for r in rows]
+    array = np.asarray(rows)
+    return then(array.reshape((*shape, *array.shape[1:])))
+
+
+def _keys(index: Any, examples: int) -> np.ndarray:
+    keys = np.asarray(index)
+    if keys.dtype.kind not in "iu" or keys.shape != (examples,):
+        raise ValueError(f"index must be {examples} integers, got shape {keys.shape} of {keys.dtype}.")
+    return keys.astype(np.int64)
+
+
+def _temperature(value: Any, examples: int) -> Any:
+    if np.ndim(value) == 0:
+        return positive(value.item() if isinstance(value, np.ndarray) else value, "temperature")
+    array = np.asarray(value, np.float64)
+    if array.shape != (examples,):
+        raise ValueError(f"temperature must be a number or {examples} of them, got shape {array.shape}.")
+    for t in array:
+        positive(t, "temperature")
+    return array
+
+
+def _scale(batch: Batch, problem: Any, start: Any, seed: int) -> np.ndarray:
+    """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted."""
+    settings = Settings(steps=_PILOT, temperature=1.0, schedule=_Hot(), trace=_PILOT, correction=False, seed=seed)
+    fresh = start if not hasattr(start, "remember") else "random"
+    result, _ = run_from(batch, settings, problem, fresh if fresh != "persistent" else "random")
+    changes = np.abs(np.diff(result.chains.trace[:, :, 0], axis=1))
+    moved = (changes > 0).sum(1)
+    return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0)
+
+
+class _Hot(NamedTuple):
+    """Infinite temperature."""
+
+    def heat(self, first: int, count: int, begin: float, end: float):
+        return Steady().heat(first, count, begin, end)._replace(inverse=np.zeros(1))

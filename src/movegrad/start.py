@@ -1,0 +1,154 @@
+"""Where chains begin. A start is a word, an array of solutions, or any callable ``request → solutions``.
+
+=============== ======================================================================================================
+word            the chain begins at
+=============== ======================================================================================================
+``"random"``    a uniform draw from the set, or the problem's own solution where ``random`` is not given
+``"target"``    the observation of its example (the default of conditional learning)
+``"data"``      a uniformly drawn observation (contrastive divergence)
+``"persistent"`` where the chain of the same example and number ended in the call before; at first a uniform draw
+=============== ======================================================================================================
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad._rng import stream_key
+from movegrad.problem import Problem
+
+
+class Request(NamedTuple):
+    """What a start may look at. Solutions are wanted for E examples with ``chains`` chains each."""
+
+    problems: Sequence[Problem]  # one for each example; many may be the same
+    chains: int
+    index: np.ndarray  # (E,) keys of the examples
+    targets: Sequence[np.ndarray] | None  # observed solutions: one for each example, or many for one θ
+    seed: int
+    call: int
+
+
+Start = Callable[[Request], Sequence[np.ndarray | None]]  # (C, size) for each example; None: a uniform draw
+WORDS = ("random", "target", "data", "persistent")
+
+
+def random(request: Request) -> list[np.ndarray | None]:
+    """A uniform draw, or the problem's own solution."""
+    return [None if p.functions.random else np.broadcast_to(p.solution, (request.chains, len(p.solution))) for p in request.problems]
+
+
+def target(request: Request) -> list[np.ndarray]:
+    """The observation of each example."""
+    targets = _needed(request, "target")
+    if len(targets) != len(request.problems):
+        raise ValueError(f"start must not be 'target' where {len(targets)} observations meet {len(request.problems)} rows of theta.")
+    return [np.broadcast_to(y, (request.chains, len(y))) for y in targets]
+
+
+def data(request: Request) -> list[np.ndarray]:
+    """A uniformly drawn observation for each chain."""
+    targets = _needed(request, "data")
+
+    def draw(example: int, chain: int) -> np.ndarray:
+        return targets[stream_key(request.seed, request.call, example, chain) % len(targets)]
+
+    return [np.stack([draw(e, c) for c in range(request.chains)]) for e in request.index.tolist()]
+
+
+class Given:
+    """Given solutions: (size,) for all, (E, size) for all chains of each example, or (E, C, size)."""
+
+    def __init__(self, solutions: Any) -> None:
+        self.solutions = solutions
+
+    def __call__(self, request: Request) -> list[np.ndarray]:
+        size = len(request.problems[0].solution)
+        ragged = isinstance(self.solutions, (list, tuple)) and any(len(p.solution) != size for p in request.problems)
+        rows = list(self.solutions) if ragged else self._rows(len(request.problems), request.chains, size)
+        if len(rows) != len(request.problems):
+            raise ValueError(f"start must hold one entry for each of the {len(request.problems)} examples, got {len(rows)}.")
+        out = []
+        for row, problem in zip(rows, request.problems, strict=True):
+            row, n = np.asarray(row), len(problem.solution)
+            if row.shape not in ((n,), (request.chains, n)):
+                raise ValueError(f"start must have shape ({n},) or ({request.chains}, {n}) for each example, got {row.shape}.")
+            out.append(np.broadcast_to(row, (request.chains, n)))
+        return out
+
+    def _rows(self, examples: int, chains: int, size: int) -> np.ndarray:
+        array = np.asarray(self.solutions)
+        if array.ndim == 0 or array.shape[-1] != size:
+            raise ValueError(f"start must have a last axis of {size} entries, got shape {array.shape}.")
+        if examples == 1 and array.shape == (chains, size):
+            return array[None]
+        if array.ndim > 3 or (array.ndim == 3 and array.shape[1] != chains):
+            raise ValueError(f"start must have shape ({examples}, {chains}, {size}), got {array.shape}.")
+        return np.broadcast_to(array, (examples, size)) if array.ndim == 1 else array
+
+
+class Persistent:
+    """Continue each chain where it ended; chains are told apart by the key of their example and their number."""
+
+    def __init__(self, first: Start = random) -> None:
+        self.first = first
+        self.ends: dict[int, np.ndarray] = {}  # key of an example → (C, size)
+
+    def __call__(self, request: Request) -> list[np.ndarray | None]:
+        known = [self.ends.get(key) for key in request.index.tolist()]
+        for rows in known:
+            if rows is not None and len(rows) != request.chains:
+                raise ValueError(f"chains must be {len(rows)} as in the calls before, got {request.chains}.")
+        if all(rows is not None for rows in known):
+            return known
+        return [new if rows is None else rows for new, rows in zip(self.first(request), known, strict=True)]
+
+    def remember(self, index: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
+        """Keep where chains ended."""
+        for key, rows in zip(index.tolist(), solutions, strict=True):
+            self.ends[key] = np.array(rows)
+
+
+def resolve(start: Any) -> Start:
+    """Turn a word or an array into a start."""
+    if isinstance(start, str):
+        if start not in WORDS:
+            raise ValueError(f"start must be one of {', '.join(map(repr, WORDS))}, an array or a callable, got {start!r}.")
+        return Persistent() if start == "persistent" else {"random": random, "target": target, "data": data}[start]
+    return start if callable(start) else Given(start)
+
+
+def flatten(starts: Sequence[np.ndarray | None], request: Request) -> tuple[np.ndarray, np.ndarray]:
+    """Starts as one array of solutions, and (E,) whether the start of an example is still to be drawn."""
+    if len(starts) != len(request.problems):
+        raise ValueError(f"start must give one entry for each of the {len(request.problems)} examples, got {len(starts)}.")
+    rows = []
+    for start, problem in zip(starts, request.problems, strict=True):
+        shape = (request.chains, len(problem.solution))
+        row = np.zeros(shape, problem.solution.dtype) if start is None else as_solutions(start, problem, "start")
+        if row.shape != shape:
+            raise ValueError(f"start must give shape {shape} for each example, got {row.shape}.")
+        rows.append(row)
+    flat = rows[0] if len(rows) == 1 else np.concatenate([r.reshape(-1) for r in rows])
+    return flat.reshape(-1), np.array([s is None for s in starts])
+
+
+def as_solutions(values: Any, problem: Problem, name: str) -> np.ndarray:
+    """Cast to the dtype of a solution; a value that this would change is not in the set."""
+    values = np.asarray(values)
+    if values.dtype == problem.solution.dtype:
+        return values
+    with np.errstate(invalid="ignore"):
+        cast = values.astype(problem.solution.dtype)
+    if not np.array_equal(cast, values):
+        bad = values[cast != values]
+        raise ValueError(f"{name} must be in the set, got the entry {bad.flat[0]}.")
+    return cast
+
+
+def _needed(request: Request, word: str) -> Sequence[np.ndarray]:
+    if request.targets is None:
+        raise ValueError(f"start must not be {word!r} where no observations are given.")
+    return request.targets
+
