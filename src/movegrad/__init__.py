@@ -19,6 +19,7 @@ from movegrad.problem import Move as Move
 from movegrad.problem import Problem as Problem
 from movegrad.problem import stay as stay
 from movegrad.sampling import jacobian_product as jacobian_product
+from movegrad.sampling import one_step as one_step
 from movegrad.sampling import sample as sample
 from movegrad.sampling import solve as solve
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from movegrad._kernel import DONE, GOAL, INVERSE_TEMPERATURE, NOT_DRAWN, NOT_LOADED, PROJECTION_SUM, VALUES, Chains, Options, Plan, build
 from movegrad._layout import Packed, offsets, pack
+from movegrad._rng import ODOMETER_SIZE
 from movegrad._threads import get_threads, parallel, split
 from movegrad.problem import Problem
 from movegrad.schedules import Steady
@@ -80,6 +81,7 @@ class Settings:
     keep: bool = False  # keep the iterates at these points
     seed: int = 0
     call: int = 0
+    start_name: str = "start"  # the argument to blame for a start that is not in the set
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,8 @@ def run(
     points = chains.trace.shape[1]
     every = 0 if points == 0 else max(1, int(np.max(settings.steps)) // points)
     plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)
-    call = _Caller(kernel, batch.packed, chains, plan)
-    if not kernel.signatures:  # compile, or load from disk, before the clock starts
+    call = _Caller(kernel, batch.packed, chains, plan, settings.start_name)
+    if not kernel.overloads:  # compile, or load from disk, before the clock starts
         call(settings.schedule.heat(0, 1, 0.0, 0.0), False, 0, 0)
     begin = perf_counter()
     if settings.time_limit is None:
@@ -200,7 +202,7 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
         direction=_EMPTY if direction is None else direction,
         state_at=state_at,
         states=tuple(states),
-        rng=np.empty((total, 2), np.uint64),
+        rng=np.zeros((total, ODOMETER_SIZE)) if options.first_step else np.empty((total, 2), np.uint64),
         clock=clock,
         value=value,
         sums=np.empty(entries),
@@ -217,15 +219,16 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
 class _Caller:
     """Calls the kernel on a range of chains; bad starts become an error."""
 
-    def __init__(self, kernel, packed: Packed, chains: Chains, plan: Plan) -> None:
-        self._kernel, self._packed, self._chains, self._plan = kernel, packed, chains, plan
+    def __init__(self, kernel: Callable, packed: Packed, chains: Chains, plan: Plan, start_name: str) -> None:
+        self._kernel, self._packed, self._chains, self._plan, self._start_name = kernel, packed, chains, plan, start_name
 
     def __call__(self, heat, last: bool, low: int, high: int) -> None:
         bad = self._kernel(self._packed.flat, self._packed.table, self._chains, self._plan, heat, last, low, high)
         if bad >= 0:
             e, c = divmod(bad, self._plan.chains)
             at = self._chains.state_at[0]
-            raise ValueError(f"start must be in the set, got {self._chains.states[0][at[bad] : at[bad + 1]]} for chain {c} of example {e}.")
+            got = self._chains.states[0][at[bad] : at[bad + 1]]
+            raise ValueError(f"{self._start_name} must be in the set, got {got} for chain {c} of example {e}.")
 
 
 def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> None:

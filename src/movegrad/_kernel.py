@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._layout import data_fields, state_fields
-from movegrad._rng import integer, seed_stream, uniform
+from movegrad._rng import integer, odometer_next, odometer_probability, odometer_start, seed_stream, uniform
 from movegrad._specialise import generate, inline, jit, kernel, specialize
 from movegrad.problem import Kind, Move, Problem
 
@@ -267,6 +267,56 @@ def live(chain, plan, heat, last, key, c):
     return True
 
 
+# --- one exact step --------------------------------------------------------------------------------------------------
+
+
+def weigh(chain, inv_t, log_here, share):
+    """Add every outcome of one move to the exact one-step loss; ``share`` is the probability that the move is drawn.
+
+    With s = Δ/t + log α of an outcome of probability q, the loss gains t·q·f(s), f(s) = eˢ for s ≤ 0 and 1 + s for s > 0, and
+    its gradient q·min(1, eˢ)·(T(y') − T(y)). The chain's generator is an odometer, which lists the outcomes.
+    """
+    data, state = chain.data, chain.state
+    odometer_start(chain.rng)
+    more = True
+    while more:
+        move, log_ratio = propose(data, state, chain.rng)
+        q = share * odometer_probability(chain.rng)
+        if not q >= 0.0:
+            return False
+        if q > 0.0 and log_ratio > -np.inf and feasible(data, state, move):
+            n = changes(data, state, move)
+            difference = gain(data, state, move)
+            for m in range(n):
+                i, delta = change(data, state, move, m)
+                difference += chain.theta[i] * delta
+            s = difference * inv_t + log_ratio + log_here - log_weight(applicable_after(data, state, move))
+            p = exp(min(s, 0.0))
+            chain.value[OBJECTIVE] += q * (p if s <= 0.0 else 1.0 + s) / inv_t
+            for m in range(n):
+                i, delta = change(data, state, move, m)
+                chain.mean[i] += q * p * delta
+        more = odometer_next(chain.rng)
+        # A proposal may have shuffled scratch space; every outcome is to be listed from the same state.
+        prepare(data, chain.guide, 1.0 / inv_t, state)
+    return True
+
+
+weigh_all: Any
+
+
+def first_step(chain, plan, heat, last, key, c):
+    """Loss and gradient of the exact first step, in place of a run: in OBJECTIVE and in ``mean``."""
+    if not load_one(chain, plan, key, c):
+        return False
+    chain.value[OBJECTIVE] = 0.0
+    for i in range(len(chain.mean)):
+        chain.mean[i] = 0.0
+    if not weigh_all(chain, applicable(chain.data, chain.state)):
+        chain.value[OBJECTIVE] = np.nan
+    return True
+
+
 # --- a range of chains: source text, since the views depend on the fields of data and state ---------------------------
 
 _RUN = '''
@@ -363,6 +413,7 @@ class Options(NamedTuple):
     recycle: bool = False
     covariance: bool = False
     best: bool = False
+    first_step: bool = False  # the exact first step instead of a chain
 
 
 @cache
@@ -405,6 +456,16 @@ def _step_any(steps: list):
     lines += [f"    if s == {s}:\n        return step_{s}({arguments})" for s in range(len(steps) - 1)]
     lines += [f"    return step_{len(steps) - 1}({arguments})", ""]
     return generate("\n".join(lines), "step_any", **{f"step_{s}": f for s, f in enumerate(steps)})
+
+
+def _weigh_all(weighers: list, weights: tuple[float, ...], log_weight: Any):
+    """Generate ``weigh_all(chain, mask)``: all moves of the mask, each with its share."""
+    lines = ["def weigh_all(chain, mask):", f"    inv_t, log_here = chain.value[{INVERSE_TEMPERATURE}], log_weight(mask)"]
+    for s, w in enumerate(weights):
+        call = f"weigh_{s}(chain, inv_t, log_here, {w!r} / total(mask))"
+        lines.append(f"    if mask >> {s} & 1 and not {call}:\n        return False")
+    names = {f"weigh_{s}": f for s, f in enumerate(weighers)}
+    return generate("\n".join([*lines, "    return True", ""]), "weigh_all", log_weight=log_weight, total=_total(weights), **names)
 
 
 def move_bindings(move: Move) -> dict[str, Any]:
@@ -453,6 +514,12 @@ def _build(kind: Kind, options: Options):
     )
     finish_one = specialize(finish, statistic=functions.statistic or identity, COVARIANCE=options.covariance)
     source = _RUN.format(data=data_fields(axes), state=state_fields(fields))
-    live_one = specialize(live, load_one=load_one, advance_one=advance_one, finish_one=finish_one)
-    names = {"Chain": Chain, "Data": data_class, "State": state_class, "live": live_one}
+    if options.first_step:
+        prepare_one = functions.prepare or prepare_nothing
+        weighers = [specialize(weigh, log_weight=log_weight, prepare=prepare_one, **move_bindings(m)) for m in moves]
+        weigh_all_moves = _weigh_all(weighers, weights, log_weight)
+        body = specialize(first_step, load_one=load_one, weigh_all=weigh_all_moves, applicable=functions.applicable or all_moves)
+    else:
+        body = specialize(live, load_one=load_one, advance_one=advance_one, finish_one=finish_one)
+    names = {"Chain": Chain, "Data": data_class, "State": state_class, "live": body}
     return kernel(generate(source, "run", **names))

@@ -11,7 +11,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
-from movegrad._specialise import inner, jit
+from movegrad._specialise import inner
 
 _U = np.uint64
 _GOLDEN = _U(0x9E3779B97F4A7C15)
@@ -136,7 +136,7 @@ def _listed_categorical(rng, cumulative):
     return i
 
 
-@jit
+@inner
 def odometer_start(rng):
     """Set the odometer to the first path."""
     rng[_DEPTH] = 0.0
@@ -144,7 +144,7 @@ def odometer_start(rng):
     rng[_PROBABILITY] = 1.0
 
 
-@jit
+@inner
 def odometer_next(rng):
     """Turn to the next path; False after the last one."""
     last = int(rng[_DEPTH]) - 1
@@ -159,7 +159,7 @@ def odometer_next(rng):
     return True
 
 
-@jit
+@inner
 def odometer_probability(rng):
     """Probability of the path just followed."""
     return rng[_PROBABILITY]

@@ -1,13 +1,14 @@
 """NumPy entry points: :func:`sample`, :func:`solve` and :func:`jacobian_product`."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from movegrad import start as starts
 from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
-from movegrad._kernel import BEST_OBJECTIVE, Options
+from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE, Options
 from movegrad._validate import choice, finite_vectors, integer_in, positive
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
@@ -165,6 +166,39 @@ def jacobian_product(
     return shaped(covariance_over_t(result), shape)
 
 
+def one_step(
+    problem: Problem | Sequence[Problem], theta: Any, y: Any, *, temperature: Any = 1.0, guide: Any = None
+) -> tuple[Any, Any]:
+    """Exact Fenchel-Young loss of one step from y, and its gradient E[T(y⁽¹⁾)] − T(y), by listing the neighborhood.
+
+    ℓ(θ; y) = t Σ q(y, y')·f(Δ/t + log α), with f(s) = eˢ for s ≤ 0 and 1 + s for s > 0: nothing is sampled.
+
+    Parameters
+    ----------
+    y : solutions (…, size), or a sequence of them for a sequence of problems
+    guide : like θ; must be given for guided problems, whose proposals have no such loss unless their guide is frozen
+    problem, theta, temperature : as in :func:`sample`
+
+    Returns
+    -------
+    values of shape (…) and gradients of shape (…, d)
+
+    References
+    ----------
+    Proposition "Existence of a Fenchel-Young loss when K = 1" of "Learning with Local Search MCMC Layers".
+    """
+    batch, shape = make_batch(problem, theta)
+    if batch.problem.guided and guide is None:
+        raise ValueError(f"guide must be given, since proposals of {batch.problem.name} depend on theta: there is no one-step loss otherwise.")
+    options = Options(first_step=True)
+    settings = make_settings(batch, steps=1, temperature=temperature, options=options, start_name="y")
+    result, _ = run_from(batch, settings, problem, starts.Given(y), guide=guide)
+    values = result.chains.value[:, OBJECTIVE]
+    if np.isnan(values).any():
+        raise ValueError(f"{batch.problem.name} must propose with at most 64 draws to be enumerated, got more.")
+    return shaped(values, shape), shaped(result.mean(), shape)
+
+
 # --- shared by the front ends ----------------------------------------------------------------------------------------
 
 
@@ -186,7 +220,7 @@ def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch,
 
 
 def make_settings(
-    batch: Batch,
+    batch: Batch | None,
     *,
     steps: Any = None,
     time_limit: float | None = None,
@@ -217,7 +251,7 @@ def make_settings(
     return Settings(
         steps=steps,
         time_limit=time_limit,
-        temperature=_temperature(temperature, batch.examples),
+        temperature=_temperature(temperature, None if batch is None else batch.examples),
         schedule=schedule,
         burn_in=burn_in,
         chains=integer_in(chains, "chains", 1),
@@ -242,6 +276,23 @@ def run_from(
     if hasattr(chosen, "remember"):
         chosen.remember(keys, list(result.solutions))
     return result, (solutions, drawn)
+
+
+def run_again(result: Run, solutions: np.ndarray, drawn: np.ndarray, direction: np.ndarray) -> Run:
+    """The same chains once more, now with the covariance product in a direction: nothing of the first run was stored."""
+    chains = result.chains
+    settings = replace(result.settings, steps=np.array(result.steps), time_limit=None, trace=0, keep=False, options=Options(covariance=True))
+    return run(result.batch, settings, solutions, drawn, chains.example, chains.guide, direction)
+
+
+def statistics(problem: Problem, solutions: np.ndarray) -> np.ndarray:
+    """T(y) of solutions (n, size), as (n, d)."""
+    if problem.functions.statistic is None:
+        return np.asarray(solutions, np.float64)
+    out = np.zeros((len(solutions), problem.size))
+    for row, y in zip(out, solutions, strict=True):
+        problem.functions.statistic(problem.data, y, row)
+    return out
 
 
 def covariance_over_t(result: Run) -> Any:
@@ -277,11 +328,11 @@ def _keys(index: Any, examples: int) -> np.ndarray:
     return keys.astype(np.int64)
 
 
-def _temperature(value: Any, examples: int) -> Any:
+def _temperature(value: Any, examples: int | None) -> Any:
     if np.ndim(value) == 0:
         return positive(value.item() if isinstance(value, np.ndarray) else value, "temperature")
     array = np.asarray(value, np.float64)
-    if array.shape != (examples,):
+    if examples is not None and array.shape != (examples,):
         raise ValueError(f"temperature must be a number or {examples} of them, got shape {array.shape}.")
     for t in array:
         positive(t, "temperature")
