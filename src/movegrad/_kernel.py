@@ -523,3 +523,27 @@ def _build(kind: Kind, options: Options):
         body = specialize(live, load_one=load_one, advance_one=advance_one, finish_one=finish_one)
     names = {"Chain": Chain, "Data": data_class, "State": state_class, "live": body}
     return kernel(generate(source, "run", **names))
+
+
+_OBSERVE = '''
+def observe(flat, table, instance, solutions, out):
+    """Write T(y) of each solution; returns the first that is not in the set, or −1."""
+    data = Data({data})
+    for n in range(len(solutions)):
+        if not contains(data, solutions[n]):
+            return n
+        statistic(data, solutions[n], out[n])
+    return -1
+'''
+
+
+def observer(problem: Problem):
+    """The compiled ``observe`` for a kind of problem."""
+    kind = problem.kind
+    return _observer(kind.functions.contains, kind.functions.statistic, kind.data_class, kind.data_axes)
+
+
+@cache
+def _observer(contains: Any, statistic: Any, data_class: type, axes: tuple[int, ...]):
+    names = {"Data": data_class, "contains": contains or anything, "statistic": statistic or identity}
+    return kernel(generate(_OBSERVE.format(data=data_fields(axes)), "observe", **names))

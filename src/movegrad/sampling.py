@@ -8,7 +8,7 @@ import numpy as np
 
 from movegrad import start as starts
 from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
-from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE, Options
+from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE, Options, observer
 from movegrad._validate import choice, finite_vectors, integer_in, positive
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
@@ -285,14 +285,14 @@ def run_again(result: Run, solutions: np.ndarray, drawn: np.ndarray, direction: 
     return run(result.batch, settings, solutions, drawn, chains.example, chains.guide, direction)
 
 
-def statistics(problem: Problem, solutions: np.ndarray) -> np.ndarray:
-    """T(y) of solutions (n, size), as (n, d)."""
-    if problem.functions.statistic is None:
-        return np.asarray(solutions, np.float64)
-    out = np.zeros((len(solutions), problem.size))
-    for row, y in zip(out, solutions, strict=True):
-        problem.functions.statistic(problem.data, y, row)
-    return out
+def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Observed solutions (n, size), which must be in the set, and their T(y) (n, d)."""
+    solutions = np.ascontiguousarray(starts.as_solutions(y, problem, "y"))
+    out = np.empty((len(solutions), problem.size))
+    bad = observer(problem)(*problem.packed, 0, solutions, out)
+    if bad >= 0:
+        raise ValueError(f"y must be in the set, got {solutions[bad]} in row {bad}.")
+    return solutions, out
 
 
 def covariance_over_t(result: Run) -> Any:

@@ -13,7 +13,7 @@ from movegrad._kernel import Options
 from movegrad._validate import choice
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
-from movegrad.sampling import ESTIMATORS, covariance_over_t, make_batch, make_settings, one_step, run_again, run_from, statistics
+from movegrad.sampling import ESTIMATORS, covariance_over_t, make_batch, make_settings, observe, one_step, run_again, run_from
 
 REDUCTIONS = ("mean", "sum", "none")
 Problems = Problem | Sequence[Problem]
@@ -269,12 +269,7 @@ def _observations(problem: Problem, values: np.ndarray) -> tuple[np.ndarray, np.
     """Solutions (n, size) and their T (n, d)."""
     if values.shape[-1] != len(problem.solution):
         raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {values.shape}.")
-    solutions = starts.as_solutions(values.reshape(-1, values.shape[-1]), problem, "y")
-    contains = problem.functions.contains
-    for row in solutions if contains is not None else ():
-        if not contains(problem.data, row):
-            raise ValueError(f"y must be in the set, got {row}.")
-    return solutions, statistics(problem, solutions)
+    return observe(problem, values.reshape(-1, values.shape[-1]))
 
 
 def _reduce(values: Tensor, reduction: str) -> Tensor:

@@ -1,0 +1,42 @@
+# Every target sets up what it needs in .venv, from a fresh clone.
+PYTHON ?= python3
+PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test bench lint format clean
+
+demo: .venv/ready
+	.venv/bin/python examples/demo.py
+
+test: .venv/ready-test lint
+	.venv/bin/python -m pytest
+
+lint: .venv/ready-test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+format: .venv/ready-test
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+bench: .venv/ready-bench
+	.venv/bin/python benchmarks/engine.py
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	@echo "Setting up .venv (a minute or two the first time) …"
+	.venv/bin/python -m pip --disable-pip-version-check install --quiet --upgrade "pip>=25.1"
+	$(PIP) --editable ".[all]"
+	@touch $@
+
+.venv/ready-test: .venv/ready
+	$(PIP) --group test
+	@touch $@
+
+.venv/ready-bench: .venv/ready
+	$(PIP) --group bench
+	@touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

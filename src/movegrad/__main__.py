@@ -1,0 +1,5 @@
+import sys
+
+from movegrad._cli import main
+
+sys.exit(main())

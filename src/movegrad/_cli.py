@@ -1,0 +1,67 @@
+"""The command ``movegrad``."""
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from movegrad._version import __version__
+from movegrad.check import check
+from movegrad.problem import Problem
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0, 1 if a check failed, 2 for a wrong call."""
+    parser = argparse.ArgumentParser(prog="movegrad", description="Differentiable layers from local search.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    checker = commands.add_parser("check", help="prove a problem's moves right on a small instance")
+    checker.add_argument("target", metavar="MODULE:OBJECT", help="a Problem or a function that returns one, in a module or a .py file")
+    checker.add_argument("--max-states", type=int, default=5_000, help="refuse larger sets (default: %(default)s)")
+    checker.add_argument("--seed", type=int, default=0, help="of the θ that are tried (default: %(default)s)")
+    commands.add_parser("version", help="print the version")
+    options = parser.parse_args(arguments)
+    if options.command == "version":
+        print(__version__)
+        return 0
+    try:
+        report = check(load(options.target), max_states=options.max_states, seed=options.seed)
+    except ValueError as error:
+        print(f"movegrad check: {error}", file=sys.stderr)
+        return 2
+    print(report)
+    return 0 if report.ok else 1
+
+
+def load(target: str) -> Problem:
+    """The problem named by ``module:object`` or ``file.py:object``; a function is called without arguments."""
+    place, _, name = target.rpartition(":")
+    if not place:
+        raise ValueError(f"target must be MODULE:OBJECT, got {target!r}.")
+    module = _module(place)
+    if not hasattr(module, name):
+        raise ValueError(f"target must name an object of {place}, got {name!r}.")
+    found = getattr(module, name)
+    problem = found() if callable(found) and not isinstance(found, Problem) else found
+    if not isinstance(problem, Problem):
+        raise ValueError(f"target must be a Problem or a function that returns one, got {type(problem).__name__}.")
+    return problem
+
+
+def _module(place: str) -> Any:
+    if not place.endswith(".py"):
+        sys.path.insert(0, "")
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            raise ValueError(f"target must name a module that can be imported, got {place!r} ({error}).") from None
+    path = Path(place)
+    if not path.is_file():
+        raise ValueError(f"target must name a file, got {place!r}, which does not exist.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
