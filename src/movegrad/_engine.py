@@ -5,6 +5,7 @@ Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, cal
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from movegrad._kernel import DONE, GOAL, INVERSE_TEMPERATURE, NOT_DRAWN, NOT_LOADED, PROJECTION_SUM, VALUES, Chains, Options, Plan, build
 from movegrad._layout import Packed, offsets, pack
 from movegrad._rng import ODOMETER_SIZE
+from movegrad._specialise import readable_errors
 from movegrad._threads import get_threads, parallel, split
 from movegrad.problem import Problem
 from movegrad.schedules import Steady
@@ -33,6 +35,7 @@ class Batch:
     which: np.ndarray  # (E,) instance of each example
     theta: np.ndarray  # flat
     theta_at: np.ndarray  # (E+1,)
+    sizes: np.ndarray  # (E,) of θ
     state_sizes: np.ndarray  # (fields, E)
 
     @property
@@ -42,9 +45,14 @@ class Batch:
 
 def shared_batch(problem: Problem, theta: np.ndarray) -> Batch:
     """One instance for all rows of θ (E, d)."""
-    n, d = theta.shape
-    sizes = np.repeat(problem.state_sizes[:, None], n, axis=1)
-    return Batch(problem, problem.packed, np.zeros(n, np.int64), theta.reshape(-1), np.arange(n + 1) * d, sizes)
+    which, at, sizes, state_sizes = _shared_layout(len(theta), problem.size, tuple(problem.state_sizes))
+    return Batch(problem, problem.packed, which, theta.reshape(-1), at, sizes, state_sizes)
+
+
+@lru_cache(maxsize=64)
+def _shared_layout(examples: int, d: int, state_sizes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    sizes = np.full(examples, d)
+    return np.zeros(examples, np.int64), offsets(sizes), sizes, np.repeat(np.array(state_sizes)[:, None], examples, axis=1)
 
 
 def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> Batch:
@@ -61,6 +69,7 @@ def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> B
         np.array([place[id(p)] for p in problems]),
         np.concatenate([t.reshape(-1) for t in thetas]),
         offsets(np.array([p.size for p in problems])),
+        np.array([p.size for p in problems]),
         np.stack([p.state_sizes for p in problems], axis=1),
     )
 
@@ -133,7 +142,7 @@ class Run:
 
     def per_entry(self, flat: np.ndarray):
         """Cut an array that holds one number for each chain and entry of θ."""
-        return self._cut(flat, np.diff(self.batch.theta_at))
+        return self._cut(flat, self.batch.sizes)
 
     def _cut(self, flat: np.ndarray, sizes: np.ndarray):
         n = self.settings.chains
@@ -165,14 +174,16 @@ def run(
     """
     kernel = build(batch.problem, settings.options)
     chains = _allocate(batch, settings, start, index, guide, direction)
-    draw = start is None if drawn is None else np.repeat(drawn, settings.chains)
-    chains.clock[:, DONE] = np.where(draw, NOT_DRAWN, NOT_LOADED)
+    chains.clock[:, DONE] = NOT_DRAWN if start is None else NOT_LOADED
+    if drawn is not None and drawn.any():
+        chains.clock[np.repeat(drawn, settings.chains), DONE] = NOT_DRAWN
     points = chains.trace.shape[1]
     every = 0 if points == 0 else max(1, int(np.max(settings.steps)) // points)
     plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)
     call = _Caller(kernel, batch.packed, chains, plan, settings.start_name)
     if not kernel.overloads:  # compile, or load from disk, before the clock starts
-        call(settings.schedule.heat(0, 1, 0.0, 0.0), False, 0, 0)
+        with readable_errors(batch.problem.name):
+            call(settings.schedule.heat(0, 1, 0.0, 0.0), False, 0, 0)
     begin = perf_counter()
     if settings.time_limit is None:
         _run_steps(call, chains, settings, progress)
@@ -184,14 +195,14 @@ def run(
 def _allocate(batch, settings, start, index, guide, direction) -> Chains:
     n, examples, options = settings.chains, batch.examples, settings.options
     total = examples * n
-    state_at = offsets(np.repeat(batch.state_sizes, n, axis=1))
-    dtypes = [np.asarray(f).dtype for f in batch.problem.state]
+    state_at = offsets(batch.state_sizes if n == 1 else np.repeat(batch.state_sizes, n, axis=1))
+    dtypes = batch.problem.state_dtypes
     states = [np.empty(at[-1], dtype) for at, dtype in zip(state_at, dtypes, strict=True)]
     if start is not None:
         states[0] = np.array(start, dtypes[0]).reshape(-1)
     clock = np.empty((total, 2), np.int64)
     value = np.zeros((total, VALUES))
-    value[:, INVERSE_TEMPERATURE] = np.repeat(1.0 / np.broadcast_to(settings.temperature, examples), n)
+    value[:, INVERSE_TEMPERATURE] = 1.0 / _per_chain(settings.temperature, n)
     entries, none = n * len(batch.theta), np.zeros(0, dtypes[0])
     return Chains(
         which=batch.which,
@@ -216,6 +227,11 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
     )
 
 
+def _per_chain(value: Any, chains: int) -> Any:
+    """A number stays; one for each example is repeated for its chains."""
+    return np.repeat(value, chains) if isinstance(value, np.ndarray) else value
+
+
 class _Caller:
     """Calls the kernel on a range of chains; bad starts become an error."""
 
@@ -233,25 +249,26 @@ class _Caller:
 
 def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> None:
     """All chains to a given number of steps: a range of chains for each thread, a block of steps at a time."""
-    goals = np.repeat(np.broadcast_to(settings.steps, len(chains.which)), settings.chains)
-    longest, total = int(goals.max()), int(goals.sum())
-    parts = 1 if total < _SERIAL_STEPS else get_threads()
+    count_chains, goals = len(chains.clock), _per_chain(settings.steps, settings.chains)
+    longest = int(np.max(goals))
+    parts = 1 if longest * count_chains < _SERIAL_STEPS else get_threads()
     finished, stopped = [0], []
 
     def work(low: int, high: int) -> None:
         block = max(1, _BLOCK_STEPS // (high - low))
         for first in range(0, longest, block):
             count = min(block, longest - first)
-            chains.clock[low:high, GOAL] = np.minimum(goals[low:high], first + count)
+            goal = goals[low:high] if isinstance(goals, np.ndarray) else goals
+            chains.clock[low:high, GOAL] = np.minimum(goal, first + count)
             heat = settings.schedule.heat(first, count, first / longest, (first + count) / longest)
             call(heat, first + count == longest, low, high)
             if stopped:
                 return
             if progress is not None:
                 finished[0] += count * (high - low)
-                progress(min(1.0, finished[0] / (longest * len(goals))))
+                progress(min(1.0, finished[0] / (longest * count_chains)))
 
-    parallel(work, split(len(goals), parts), lambda: stopped.append(True))
+    parallel(work, split(count_chains, parts), lambda: stopped.append(True))
 
 
 def _run_seconds(call: _Caller, chains: Chains, settings: Settings, progress) -> None:

@@ -7,12 +7,15 @@ compiler options and the source of the draws. An edited move is a new name; an o
 
 import hashlib
 import pickle
+import re
 import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 
 # Options of every compiled function. nogil: chains run on Python threads. numpy error model: no exceptions in a kernel.
@@ -68,6 +71,21 @@ def kernel(function: Callable) -> Callable:
     return _compiled[name]
 
 
+@contextmanager
+def readable_errors(problem: str) -> Iterator[None]:
+    """Turn a compiler error into a sentence that names the user's function and line; the whole text stays as its cause."""
+    try:
+        yield
+    except NumbaError as error:
+        text = str(error)
+        function = next(iter(re.findall(r"CPUDispatcher\(<function (\w+) at", text)), "a function")
+        places = (f"{file}:{line}" for file, line in re.findall(r"at (\S+\.py) \((\d+)\)", text) if "site-packages" not in file)
+        told = (line for line in text.splitlines() if line.strip() and not line.startswith("Failed in"))
+        allocates = re.search(r"NRT required|_allocate|built-in function (zeros|ones|empty|full|array)>", text)
+        reason = "it allocates memory" if allocates else next(told, "Numba refuses it").rstrip(".")
+        raise ValueError(f"{function} of {problem} must compile for a kernel, but {reason} ({next(places, 'unknown line')}).") from error
+
+
 def pure(function: Callable) -> Callable:
     """The same source as a plain Python function, and so for every jitted function that it calls."""
     return remake(function, lambda plain: plain)
@@ -94,20 +112,18 @@ def remake(function: Callable, decorate: Callable, memo: dict | None = None) -> 
     copy.__module__, copy.__qualname__, copy.__doc__ = source.__module__, source.__qualname__, source.__doc__
     pasted = decorate is inner and function.targetoptions.get("inline") == "always"
     memo[source] = inline(copy) if pasted else decorate(copy)
-    for name in _names(source.__code__) & scope.keys():
+    names = _names(source.__code__)
+    for name in names & scope.keys():
         value = scope[name]
-        scope[name] = _Remade(value, new) if _is_user_module(value) else new(value)
+        scope[name] = _remade_module(value, names, new) if _is_user_module(value) else new(value)
     return memo[source]
 
 
-class _Remade:
+def _remade_module(module: types.ModuleType, names: set[str], new: Callable) -> types.ModuleType:
     """Stands for a module of the user in remade code: ``helpers.cost`` is the remade function."""
-
-    def __init__(self, module: types.ModuleType, new: Callable) -> None:
-        self._module, self._new = module, new
-
-    def __getattr__(self, name: str) -> Any:
-        return self._new(getattr(self._module, name))
+    copy = types.ModuleType(module.__name__)
+    vars(copy).update({n: new(getattr(module, n)) for n in names if hasattr(module, n)})
+    return copy
 
 
 # --- fingerprints ----------------------------------------------------------------------------------------------------

@@ -157,6 +157,7 @@ class Problem:
         self._validate()
         self.packed = pack([data])  # read-only from here on: kernels see these arrays
         self.state_sizes = np.array([len(a) for a in state], np.int64)
+        self.state_dtypes = [np.asarray(a).dtype for a in state]
         self.kind = Kind(self.moves, self.functions, type(data), tuple(np.ndim(f) for f in data), type(state), len(state))
 
     def __repr__(self) -> str:

@@ -91,7 +91,7 @@ def sample(
     if iterates and not trace:
         raise ValueError("iterates must come with steps and a trace of at least one point, got none.")
     settings = make_settings(
-        batch, steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
+        steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
         options=options, trace=min(trace, steps or trace), keep=iterates, seed=seed, call=call,
     )  # fmt: skip
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
@@ -135,7 +135,7 @@ def solve(
     if schedule is None:
         temperature, schedule = _scale(batch, problem, start, seed), Annealing()
     settings = make_settings(
-        batch, steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, chains=chains,
+        steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, chains=chains,
         options=Options(best=True), correction=correction, seed=seed,
     )  # fmt: skip
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
@@ -158,7 +158,7 @@ def jacobian_product(
     """
     batch, shape = make_batch(problem, theta)
     settings = make_settings(
-        batch, steps=steps, temperature=temperature, burn_in=burn_in, chains=chains, options=Options(covariance=True), seed=seed,
+        steps=steps, temperature=temperature, burn_in=burn_in, chains=chains, options=Options(covariance=True), seed=seed,
         call=call,
     )  # fmt: skip
     v = like_theta(direction, "direction", batch, problem)
@@ -191,7 +191,7 @@ def one_step(
     if batch.problem.guided and guide is None:
         raise ValueError(f"guide must be given, since proposals of {batch.problem.name} depend on theta: there is no one-step loss otherwise.")
     options = Options(first_step=True)
-    settings = make_settings(batch, steps=1, temperature=temperature, options=options, start_name="y")
+    settings = make_settings(steps=1, temperature=temperature, options=options, start_name="y")
     result, _ = run_from(batch, settings, problem, starts.Given(y), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
     if np.isnan(values).any():
@@ -220,7 +220,6 @@ def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch,
 
 
 def make_settings(
-    batch: Batch | None,
     *,
     steps: Any = None,
     time_limit: float | None = None,
@@ -251,7 +250,7 @@ def make_settings(
     return Settings(
         steps=steps,
         time_limit=time_limit,
-        temperature=_temperature(temperature, None if batch is None else batch.examples),
+        temperature=_temperature(temperature),
         schedule=schedule,
         burn_in=burn_in,
         chains=integer_in(chains, "chains", 1),
@@ -266,6 +265,8 @@ def run_from(
     direction: np.ndarray | None = None, progress: Any = None,
 ) -> tuple[Run, tuple[np.ndarray, np.ndarray]]:  # fmt: skip
     """Run from a start; also returns the starting solutions, from which the same chains can be run again."""
+    if isinstance(settings.temperature, np.ndarray) and len(settings.temperature) != batch.examples:
+        raise ValueError(f"temperature must be a number or {batch.examples} of them, got {len(settings.temperature)}.")
     chosen = starts.resolve(start)
     keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
     problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
@@ -297,8 +298,7 @@ def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def covariance_over_t(result: Run) -> Any:
     """Cov(T, ⟨v, T⟩)/t of each example."""
-    t = np.broadcast_to(result.settings.temperature, result.batch.examples)
-    covariance = result.covariance()
+    covariance, t = result.covariance(), np.broadcast_to(result.settings.temperature, result.batch.examples)
     return [c / s for c, s in zip(covariance, t, strict=True)] if isinstance(covariance, list) else covariance / t[:, None]
 
 
@@ -328,15 +328,10 @@ def _keys(index: Any, examples: int) -> np.ndarray:
     return keys.astype(np.int64)
 
 
-def _temperature(value: Any, examples: int | None) -> Any:
+def _temperature(value: Any) -> Any:
     if np.ndim(value) == 0:
         return positive(value.item() if isinstance(value, np.ndarray) else value, "temperature")
-    array = np.asarray(value, np.float64)
-    if examples is not None and array.shape != (examples,):
-        raise ValueError(f"temperature must be a number or {examples} of them, got shape {array.shape}.")
-    for t in array:
-        positive(t, "temperature")
-    return array
+    return np.array([positive(t, "temperature") for t in np.asarray(value).reshape(-1).tolist()])
 
 
 def _scale(batch: Batch, problem: Any, start: Any, seed: int) -> np.ndarray:

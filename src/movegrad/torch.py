@@ -1,6 +1,7 @@
 """PyTorch front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses. It only translates; chains run in :mod:`movegrad`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,18 +64,21 @@ class LocalSearchLayer(nn.Module):
         self.problem = problem
         self.start = starts.resolve(start)
         self.estimator = estimator
-        self.settings = {
-            "steps": steps, "time_limit": time_limit, "temperature": temperature, "schedule": schedule, "burn_in": burn_in,
-            "chains": chains, "seed": seed,
-        }  # fmt: skip
-        make_settings(None, **self.settings)  # complain now, not in the first call
-        self.calls = 0
-        self._last: Run | None = None
+        self.settings = make_settings(
+            steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains, seed=seed,
+            options=Options(recycle=estimator == "recycled"),
+        )  # fmt: skip
+        self._memory = _Memory()
+
+    @property
+    def calls(self) -> int:
+        """Number of calls so far; part of the key of every generator."""
+        return self._memory.calls
 
     @property
     def info(self) -> Info | None:
         """Diagnostics of the last call."""
-        return None if self._last is None else Info(self._last)
+        return None if self._memory.last is None else Info(self._memory.last)
 
     def forward(self, theta: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None) -> Any:
         """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own for this call; ``index`` holds keys of the examples."""
@@ -88,24 +92,31 @@ class LocalSearchLayer(nn.Module):
     def run(self, theta: Any, problem: Problems, start: Any = None, index: Any = None, guide: Any = None, targets: Any = None, start_name: str = "start"):
         """Run the chains on arrays; returns the run and its starting solutions."""
         batch, shape = make_batch(problem, theta)
-        options = Options(recycle=self.estimator == "recycled")
-        settings = make_settings(batch, call=self.calls, options=options, start_name=start_name, **self.settings)
+        settings = replace(self.settings, call=self._memory.calls, start_name=start_name)
         chosen = self.start if start is None else start
         result, begin = run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=guide)
-        self.calls += 1
-        self._last = result
+        self._memory.calls += 1
+        self._memory.last = result
         return result, begin, shape
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"calls": self.calls, "ends": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.calls = int(state["calls"])
+        self._memory.calls = int(state["calls"])
         _set_ends(self.start, state["ends"])
 
     def extra_repr(self) -> str:
-        shown = {**self.settings, "estimator": self.estimator}
-        return ", ".join([repr(self.problem), *(f"{k}={v}" for k, v in shown.items() if v is not None)])
+        budget = f"steps={self.settings.steps}" if self.settings.time_limit is None else f"time_limit={self.settings.time_limit}"
+        shown = f"temperature={self.settings.temperature}, chains={self.settings.chains}, estimator={self.estimator!r}"
+        return f"{self.problem!r}, {budget}, {shown}, seed={self.settings.seed}"
+
+
+class _Memory:
+    """What a layer changes when it is called; a plain object, since setting attributes of a module costs 5 µs each."""
+
+    calls = 0
+    last: Run | None = None
 
 
 class FenchelYoungLoss(nn.Module):

@@ -1,0 +1,351 @@
+"""The checker proves right problems right and finds what is wrong with wrong ones."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import movegrad as mg
+from movegrad.check import WrongProblem
+from movegrad.problems import Hypercube, TopK
+from movegrad.problems import hypercube as cube_moves
+from movegrad.problems import top_k as swap_moves
+
+
+@mg.jit
+def pairs(y):
+    """A φ that is not linear."""
+    total = 0.0
+    for i in range(len(y) - 1):
+        total += (0.5 + i) * y[i] * y[i + 1]
+    return total
+
+
+RIGHT = {
+    "hypercube": Hypercube(5),
+    "hypercube, one bit": Hypercube(1),
+    "hypercube, up to 3 flips": Hypercube(5, radius=3),
+    "hypercube, all flips": Hypercube(3, radius=3),
+    "hypercube, mixture": Hypercube(5, exactly=(1, 2, 3)),
+    "hypercube, weighted mixture": Hypercube(4, exactly=(1, 3, 4), weights=(1, 2, 0.5)),
+    "hypercube, linear φ": Hypercube(4, phi=np.array([1.0, -2.0, 0.5, 3.0])),
+    "hypercube, φ of pairs": Hypercube(4, radius=2, phi=pairs),
+    "hypercube, lazy": Hypercube(4, extra_moves=[mg.stay()]),
+    "top-k": TopK(6, k=3),
+    "top-k, k = 1": TopK(4, k=1),
+    "top-k, k = d − 1": TopK(4, k=3),
+    "top-k, 2 swaps": TopK(5, k=2, swaps=2),
+    "top-k, mixture": TopK(6, k=3, swaps=(1, 2), weights=(3, 1)),
+    "top-k, linear φ": TopK(5, k=2, phi=np.linspace(-1, 1, 5)),
+    "top-k, φ of pairs": TopK(5, k=2, swaps=(1, 2), phi=pairs),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_built_in_problem_is_right(name):
+    report = mg.check(RIGHT[name], temperatures=(0.3, 1.0, 5.0)).raise_if_wrong()
+    assert report.complete
+    assert report.worst_balance < 1e-10
+    assert report.worst_law < 1e-10
+    assert report.depends_on_theta == []
+
+
+# --- a knapsack-like set with moves that do not always apply: Algorithm 2's |Q(y)|/|Q(y')| ------------------------------
+
+
+class Weights(NamedTuple):
+    weight: np.ndarray
+    capacity: float
+
+
+class Bits(NamedTuple):
+    y: np.ndarray
+
+
+@mg.jit
+def load(data, y):
+    total = 0.0
+    for i in range(len(y)):
+        total += data.weight[i] * y[i]
+    return total
+
+
+@mg.jit
+def fits(data, y):
+    return load(data, y) <= data.capacity
+
+
+@mg.jit
+def fits_after_flip(data, state, i):
+    return state.y[i] == 1 or load(data, state.y) + data.weight[i] <= data.capacity
+
+
+@mg.jit
+def propose_exchange(data, state, rng):
+    """A uniform pair of a one and a zero."""
+    d, ones = len(state.y), 0
+    for i in range(d):
+        ones += state.y[i]
+    if ones == 0 or ones == d:
+        return (0, 0), -np.inf
+    one, zero = mg.integer(rng, ones), mg.integer(rng, d - ones)
+    i, j = -1, -1
+    for at in range(d):
+        if state.y[at]:
+            if one == 0:
+                i = at
+            one -= 1
+        else:
+            if zero == 0:
+                j = at
+            zero -= 1
+    return (i, j), 0.0
+
+
+@mg.jit
+def change_exchange(data, state, move, m):
+    return move[m], 2 * m - 1
+
+
+@mg.jit
+def apply_exchange(data, state, move):
+    state.y[move[0]] = 0
+    state.y[move[1]] = 1
+
+
+@mg.jit
+def exchange_fits(data, state, move):
+    return load(data, state.y) - data.weight[move[0]] + data.weight[move[1]] <= data.capacity
+
+
+@mg.jit
+def applicable(data, state):
+    """Flips always; exchanges where there is a one and a zero."""
+    ones = 0
+    for i in range(len(state.y)):
+        ones += state.y[i]
+    return 1 + 2 * (0 < ones < len(state.y))
+
+
+@mg.jit
+def applicable_after_flip(data, state, move):
+    ones = 1 - 2 * state.y[move]
+    for i in range(len(state.y)):
+        ones += state.y[i]
+    return 1 + 2 * (0 < ones < len(state.y))
+
+
+@mg.jit
+def applicable_after_exchange(data, state, move):
+    return 3
+
+
+def small_knapsack(after_flip=applicable_after_flip) -> mg.Problem:
+    flip = replace(cube_moves.FLIP, feasible=fits_after_flip, applicable_after=after_flip)
+    exchange = mg.Move(
+        "exchange", propose_exchange, change_exchange, apply_exchange, changes=2, feasible=exchange_fits,
+        applicable_after=applicable_after_exchange,
+    )  # fmt: skip
+    data = Weights(np.array([3.0, 2.0, 4.0, 5.0]), 7.0)
+    states = [y for y in Hypercube(4).states() if np.sum(data.weight * y) <= 7.0]
+    return mg.Problem(
+        data, Bits(np.zeros(4, np.uint8)), [flip, exchange], 4, contains=fits, applicable=applicable, states=lambda: states, name="knapsack"
+    )
+
+
+def test_mixture_with_applicable_moves_is_right():
+    mg.check(small_knapsack()).raise_if_wrong()
+
+
+def test_chain_with_applicable_moves_matches_exact_marginals():
+    problem, theta = small_knapsack(), np.array([1.0, -0.5, 0.5, -1.0])
+    out = mg.sample(problem, theta, steps=200_000, chains=8, temperature=0.8)
+    exact = mg.exact.marginals(problem, theta, 0.8)
+    assert np.abs(out.mean - exact).max() < 0.01  # standard error about 1e-3
+
+
+@mg.jit
+def claims_nothing_changes(data, state, move):
+    return 3
+
+
+# --- wrong problems ---------------------------------------------------------------------------------------------------
+
+
+@mg.jit
+def propose_biased(data, state, rng):
+    """Flip bit 0 with probability 1/2, else a uniform bit, but only upward moves of bit 0 claim so."""
+    return mg.integer(rng, len(state.y)), 0.7
+
+
+@mg.jit
+def propose_upward_wrong(data, state, rng):
+    """Draws i from a law that depends on y (twice the weight for ones) and forgets the factor of the normalizer."""
+    ones = 0
+    for i in range(len(state.y)):
+        ones += state.y[i]
+    d = len(state.y)
+    at = mg.integer(rng, d + ones)
+    for i in range(d):
+        at -= 1 + state.y[i]
+        if at < 0:
+            return i, np.log(2.0) if state.y[i] == 0 else -np.log(2.0)
+    return d - 1, 0.0
+
+
+@mg.jit
+def propose_upward_right(data, state, rng):
+    ones = 0
+    for i in range(len(state.y)):
+        ones += state.y[i]
+    d = len(state.y)
+    at = mg.integer(rng, d + ones)
+    for i in range(d):
+        at -= 1 + state.y[i]
+        if at < 0:
+            after = ones + 1 - 2 * state.y[i]
+            ratio = np.log(2.0) if state.y[i] == 0 else -np.log(2.0)
+            return i, ratio + np.log((d + ones) / (d + after))
+    return d - 1, 0.0
+
+
+@mg.jit
+def propose_up(data, state, rng):
+    i = mg.integer(rng, len(state.y))
+    return i, 0.0 if state.y[i] == 0 else -np.inf
+
+
+@mg.jit
+def propose_but_not_last(data, state, rng):
+    return mg.integer(rng, len(state.y) - 1), 0.0
+
+
+@mg.jit
+def claims_too_much_down(data, state, rng):
+    """Right upward; downward the ratio is too large, which is hidden wherever the acceptance is clipped at 1."""
+    i = mg.integer(rng, len(state.y))
+    return i, 0.0 if state.y[i] == 0 else 3.0
+
+
+@mg.jit
+def wrong_change(data, state, move, m):
+    return move, 1
+
+
+@mg.jit
+def one_too_far(data, state, rng):
+    return mg.integer(rng, len(state.y) + 1), 0.0
+
+
+@mg.jit
+def propose_and_flip(data, state, rng):
+    state.y[0] = 1 - state.y[0]
+    return mg.integer(rng, len(state.y)), 0.0
+
+
+@mg.jit
+def forgets_items(data, state, move):
+    state.y[state.items[move[0]]] = 0
+    state.y[state.items[move[1]]] = 1
+
+
+@mg.jit
+def double_pairs_gain(data, state, move):
+    return 1.0
+
+
+@mg.jit
+def leaves(data, state, move):
+    state.y[move] = 2
+
+
+@mg.jit
+def peek(data, guide, temperature, state):
+    """Lets the guide decide the order of the bits."""
+    for i in range(len(state.order)):
+        state.order[i] = i
+    if guide[0] > 0:
+        state.order[0], state.order[1] = 1, 0
+
+
+@mg.jit
+def propose_first(data, state, rng):
+    return state.order[0], 0.0
+
+
+def with_flip(**changed) -> mg.Problem:
+    """A hypercube whose move is spoiled."""
+    problem = Hypercube(3)
+    return mg.Problem(
+        problem.data, problem.state, [replace(cube_moves.FLIP, **changed)], 3, contains=cube_moves.contains, states=problem.states, name="wrong"
+    )
+
+
+def with_swap(**changed) -> mg.Problem:
+    problem = TopK(4, k=2)
+    return mg.Problem(
+        problem.data, problem.state, [replace(swap_moves.SWAP, **changed)], 4, prepare=swap_moves.prepare, contains=swap_moves.contains,
+        states=problem.states, name="wrong",
+    )  # fmt: skip
+
+
+def peeking() -> mg.Problem:
+    problem = Hypercube(3, radius=2)
+    moves = [cube_moves.FLIP, replace(cube_moves.FLIP, name="first", propose=propose_first)]
+    return mg.Problem(problem.data, problem.state, moves, 3, prepare=peek, contains=cube_moves.contains, states=problem.states)
+
+
+WRONG = {
+    "a constant factor in the ratio": (with_flip(propose=propose_biased), "wrong ratio"),
+    "a missing factor in the ratio": (with_flip(propose=propose_upward_wrong), "wrong ratio"),
+    "an error that shows for one sign of θ": (with_flip(propose=claims_too_much_down), "wrong ratio"),
+    "a move that never goes back": (with_flip(propose=propose_up), "one-way move"),
+    "a state that is not reached": (with_flip(propose=propose_but_not_last), "unreachable"),
+    "parity: even flips only": (Hypercube(3, exactly=2), "unreachable"),
+    "a wrong change of T": (with_flip(change=wrong_change), "wrong change"),
+    "a wrong gain of φ": (with_flip(gain=double_pairs_gain), "wrong gain"),
+    "an index out of range": (with_flip(propose=one_too_far), "error"),
+    "a proposal that changes the solution": (with_flip(propose=propose_and_flip), "proposal"),
+    "a derived field left behind": (with_swap(apply=forgets_items), "stale state"),
+    "a solution outside the set": (with_flip(apply=leaves), "feasible"),
+    "a wrong number of applicable moves": (small_knapsack(claims_nothing_changes), "applicable"),
+    "a hidden dependence on θ": (peeking(), "depends on θ"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_problem_is_caught(name):
+    problem, kind = WRONG[name]
+    report = mg.check(problem)
+    assert kind in report.findings, str(report)
+    with pytest.raises(WrongProblem, match=kind):
+        report.raise_if_wrong()
+
+
+def test_report_shows_claimed_and_exact_ratio():
+    report = mg.check(with_flip(propose=propose_upward_wrong))
+    assert "claimed 2, exact 1.5" in "\n".join(report.findings["wrong ratio"])
+
+
+def test_state_dependent_proposal_with_the_right_ratio_is_right():
+    mg.check(with_flip(propose=propose_upward_right)).raise_if_wrong()
+
+
+def test_missing_mixture_factor_breaks_the_stationary_law():
+    report = mg.check(small_knapsack(claims_nothing_changes))
+    assert "applicable" in report.findings
+
+
+def test_problem_without_listed_states_says_what_is_not_proved():
+    problem = Hypercube(3)
+    unlisted = mg.Problem(problem.data, problem.state, problem.moves, 3)
+    report = mg.check(unlisted).raise_if_wrong()
+    assert report.solutions == 8
+    assert not report.complete
+    assert "lists no states" in str(report)
+
+
+def test_too_large_set_is_refused_before_any_work():
+    with pytest.raises(ValueError, match="must have at most 100 solutions"):
+        mg.check(Hypercube(60), max_states=100)
