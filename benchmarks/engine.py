@@ -155,12 +155,13 @@ def scaling(effort: Effort) -> Iterator[Row]:
 
 def kinds_of_steps(effort: Effort) -> Iterator[Row]:
     """Time per step of other moves and estimators over that of a plain flip: one chain, one thread, d = 100."""
-    steps, theta, cube = effort.steps(5_000_000), scores(), Hypercube(D)
+    steps, theta = effort.steps(5_000_000), scores()
+    cube, subsets, mixture = Hypercube(D), TopK(D, k=10), Hypercube(D, exactly=(1, 2, 3, 6))
     run = partial(mg.sample, theta=theta, steps=steps, trace=0)
     works = {
         "flip": lambda seed: run(cube, seed=seed),
-        "swap of top-k, k = 10": partial(lambda problem, seed: run(problem, seed=seed), TopK(D, k=10)),
-        "mixed flips of 1, 2, 3, 6 bits": partial(lambda problem, seed: run(problem, seed=seed), Hypercube(D, exactly=(1, 2, 3, 6))),
+        "swap of top-k, k = 10": lambda seed: run(subsets, seed=seed),
+        "mixed flips of 1, 2, 3, 6 bits": lambda seed: run(mixture, seed=seed),
         "flip, recycled": lambda seed: run(cube, seed=seed, estimator="recycled"),
         "flip, covariance product": lambda seed: mg.jacobian_product(cube, theta, np.ones(D), steps=steps, seed=seed),
     }
@@ -231,6 +232,7 @@ SECTIONS = (
 
 
 def measure_all(effort: Effort, console: Console) -> Iterator[Row]:
+    """All rows, each with the load that other processes put on the machine while its section ran."""
     for section in track(SECTIONS, "measuring", console=console, transient=True):
         load = OtherLoad()
         rows = list(section(effort))

@@ -173,3 +173,126 @@ class TSP(mg.Problem):
             states=lambda: (np.array((0, *rest)) for rest in permutations(range(1, n))),
             name=f"TSP({n})",
         )
+
+
+# --- what to do with it ----------------------------------------------------------------------------------------------
+
+
+def pairs(matrix: np.ndarray) -> np.ndarray:
+    """Symmetric (…, n, n) → (…, d), in the order of ``edge``."""
+    row, column = np.tril_indices(matrix.shape[-1], -1)
+    return matrix[..., row, column]
+
+
+def distances(cities: np.ndarray) -> np.ndarray:
+    """(…, n, 2) → (…, d): Euclidean lengths of all edges."""
+    return pairs(np.linalg.norm(cities[..., :, None, :] - cities[..., None, :, :], axis=-1))
+
+
+def lengths(cost: np.ndarray, tours: np.ndarray) -> np.ndarray:
+    """Costs (…, d) and tours (…, n) → (…): Σ of the costs of the edges used."""
+    after = np.roll(tours, -1, axis=-1)
+    row, column = np.maximum(tours, after).astype(int), np.minimum(tours, after)
+    return np.take_along_axis(cost, row * (row - 1) // 2 + column, -1).sum(-1)
+
+
+def nearest_neighbor(cities: np.ndarray) -> np.ndarray:
+    """The tour (n,) that always goes to the nearest city not yet visited."""
+    left, tour = list(range(1, len(cities))), [0]
+    while left:
+        nearest = min(left, key=lambda c: np.linalg.norm(cities[c] - cities[tour[-1]]))
+        left.remove(nearest)
+        tour.append(nearest)
+    return np.array(tour)
+
+
+def advance(bar: Progress, text: str) -> Callable[[float], None]:
+    """A line of a progress bar, as the callback that ``solve`` takes."""
+    task = bar.add_task(text, total=1.0)
+    return lambda done: bar.update(task, completed=done)
+
+
+def solve_one(n: int = 60, steps: int = 5_000_000) -> None:
+    """Anneal a random Euclidean instance and draw its tour beside that of the nearest-neighbor rule."""
+    cities = np.random.default_rng(0).random((n, 2))
+    cost = distances(cities)
+    with Progress(console=console) as bar:
+        found = mg.solve(TSP(n), -cost, steps=steps, chains=2, progress=advance(bar, f"solving {n} cities"))
+    simple = nearest_neighbor(cities)
+    console.print(found.info)
+    console.print(f"length {lengths(cost, found.state):.4f}, nearest neighbor {lengths(cost, simple):.4f}\n")
+    draw(cities, {"nearest neighbor": simple, "2-opt and or-opt": found.state}, cost)
+
+
+def draw(cities: np.ndarray, tours: dict[str, np.ndarray], cost: np.ndarray) -> None:
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(tours), figsize=(4.5 * len(tours), 4.8), layout="constrained")
+    for axis, (name, tour) in zip(axes, tours.items(), strict=True):
+        axis.plot(*cities[np.append(tour, 0)].T, "-o", markersize=4, linewidth=1.2)
+        axis.set(title=f"{name}: {lengths(cost, tour):.3f}", aspect="equal", xticks=[], yticks=[])
+    OUT.mkdir(exist_ok=True)
+    figure.savefig(OUT / "tsp.png", dpi=150)
+    pyplot.close(figure)
+
+
+# A toy for learning: the cost of an edge is its distance plus a toll, and a third feature has nothing to do with it. We
+# see the features and the best tours, not the weights, and learn θ = −(weights · features) from these.
+WEIGHTS = np.array([1.0, 0.5, 0.0])
+
+
+def features(instances: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    """(instances, d, 3): distance, toll, nuisance."""
+    distance = distances(rng.random((instances, n, 2)))
+    return np.stack([distance, rng.random(distance.shape), rng.random(distance.shape)], axis=-1)
+
+
+def best_tours(problem: TSP, theta: np.ndarray) -> np.ndarray:
+    """(E, d) → (E, n), by annealing."""
+    return mg.solve(problem, theta, steps=200_000).state
+
+
+def excess(problem: TSP, model: torch.nn.Module, x: np.ndarray, shortest: np.ndarray) -> float:
+    """How much longer than the shortest tours, at their true cost, are those that are best under the model's θ?"""
+    cost = x @ WEIGHTS
+    with torch.no_grad():
+        tours = best_tours(problem, predict(model, x).numpy())
+    return float(lengths(cost, tours).sum() / lengths(cost, shortest).sum() - 1.0)
+
+
+def predict(model: torch.nn.Module, x: np.ndarray) -> torch.Tensor:
+    """Features (E, d, 3) → θ (E, d)."""
+    return model(torch.from_numpy(x)).squeeze(-1)
+
+
+def learn(n: int = 20, instances: int = 64, epochs: int = 60) -> None:
+    """Learn the weights from observed tours; judge by the true cost of tours on instances not seen in training."""
+    problem, rng = TSP(n), np.random.default_rng(1)
+    x, x_test = features(instances, n, rng), features(instances, n, rng)
+    with console.status("finding the tours to learn from"):
+        observed, shortest = best_tours(problem, -x @ WEIGHTS), best_tours(problem, -x_test @ WEIGHTS)
+    model = torch.nn.Linear(3, 1, bias=False, dtype=torch.float64)
+    torch.nn.init.constant_(model.weight, -1.0)  # at first every feature counts the same
+    before = excess(problem, model, x_test, shortest)
+    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=1_000, temperature=0.1))  # starts at the target
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in track(range(epochs), "learning from tours", console=console):
+        optimizer.zero_grad()
+        loss(predict(model, x), observed).backward()
+        optimizer.step()
+    after = excess(problem, model, x_test, shortest)
+    learned = -model.weight.detach().numpy()[0]
+    console.print(f"tours of {instances} test instances are longer than the shortest known by {before:.1%} before, {after:.1%} after training")
+    console.print(f"weights relative to that of distance: true {WEIGHTS / WEIGHTS[0]}, learned {np.round(learned / learned[0], 3)}")
+
+
+def main() -> None:
+    console.print(mg.check(TSP(6)).raise_if_wrong(), end="\n\n")
+    solve_one()
+    learn()
+    console.print(f"picture: {(OUT / 'tsp.png').relative_to(Path(__file__).parent.parent)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
-from movegrad._specialise import inner
+from movegrad._specialise import inner, pure
 
 _U = np.uint64
 _GOLDEN = _U(0x9E3779B97F4A7C15)
@@ -46,12 +46,12 @@ def seed_stream(rng, seed, call, example, chain):
     rng[1] = _mix(z + _GOLDEN + _GOLDEN) | _U(1)
 
 
-def stream_key(seed: int, call: int, example: int, chain: int) -> int:
-    """64 bits keyed like the generator of a chain, for choices made outside of kernels."""
-    rng = np.empty(2, np.uint64)
+def stream_keys(seed: int, call: int, examples: np.ndarray, chains: int) -> np.ndarray:
+    """(E, C): 64 bits keyed like the generator of each chain, for choices made outside of kernels."""
+    rng = np.empty((2, len(examples), chains), np.uint64)
     with np.errstate(over="ignore"):
-        seed_stream.py_func(rng, *(np.int64(k) for k in (seed, call, example, chain)))
-    return int(rng[0])
+        pure(seed_stream)(rng, np.int64(seed), np.int64(call), examples[:, None], np.arange(chains)[None])
+    return rng[0]
 
 
 @inner

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._rng import stream_key
+from movegrad._rng import stream_keys
 from movegrad.problem import Problem
 
 
@@ -50,11 +50,8 @@ def target(request: Request) -> list[np.ndarray]:
 def data(request: Request) -> list[np.ndarray]:
     """A uniformly drawn observation for each chain."""
     targets = _needed(request, "data")
-
-    def draw(example: int, chain: int) -> np.ndarray:
-        return targets[stream_key(request.seed, request.call, example, chain) % len(targets)]
-
-    return [np.stack([draw(e, c) for c in range(request.chains)]) for e in request.index.tolist()]
+    rows = stream_keys(request.seed, request.call, request.index, request.chains) % np.uint64(len(targets))
+    return [np.asarray(targets)[r] for r in rows.astype(np.int64)]
 
 
 class Given:
