@@ -3,19 +3,18 @@
 Run it with ``python examples/tsp.py`` (needs torch, rich and matplotlib). ``docs/adding_a_problem.md`` tells how it was written.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress, track
 
 import movegrad as mg
-import movegrad.torch
 from movegrad import integer
 
 OUT = Path(__file__).parent / "out"
@@ -38,20 +37,16 @@ class State(NamedTuple):
 
 
 @mg.jit
-def edge(a, b):
-    """Entry of θ and T that belongs to the edge {a, b}: the lower triangle of a matrix, row after row."""
-    row, column = max(a, b), min(a, b)
+def edge(y, p, q):
+    """Entry of θ and T for the edge between positions p and q ≤ n, where the tour closes: a lower triangle, row after row."""
+    one, other = y[p], y[q if q < len(y) else 0]
+    row, column = max(one, other), min(one, other)
     return row * (row - 1) // 2 + column
 
 
 @mg.jit
-def city(y, k):
-    """The city at position k ≤ n; the tour closes at city 0."""
-    return y[k] if k < len(y) else 0
-
-
-@mg.jit
 def reverse(y, first, last):
+    """Turn round y[first..last]."""
     while first < last:
         y[first], y[last] = y[last], y[first]
         first += 1
@@ -72,14 +67,10 @@ def propose_two_opt(data, state, rng):
 
 @mg.jit
 def change_two_opt(data, state, move, m):
-    y, (i, j) = state.y, move
-    if m == 0:
-        return edge(y[i - 1], y[i]), -1
-    if m == 1:
-        return edge(y[j], city(y, j + 1)), -1
-    if m == 2:
-        return edge(y[i - 1], y[j]), 1
-    return edge(y[i], city(y, j + 1)), 1
+    """Two edges are left, then two are taken."""
+    i, j = move
+    p, q = (i - 1, j, i - 1, i)[m], (i, j + 1, j, j + 1)[m]
+    return edge(state.y, p, q), -1 if m < 2 else 1
 
 
 @mg.jit
@@ -104,18 +95,10 @@ def propose_or_opt(data, state, rng):
 
 @mg.jit
 def change_or_opt(data, state, move, m):
-    y, (a, b, c) = state.y, move
-    if m == 0:
-        return edge(y[a - 1], y[a]), -1
-    if m == 1:
-        return edge(y[b - 1], y[b]), -1
-    if m == 2:
-        return edge(y[c - 1], city(y, c)), -1
-    if m == 3:
-        return edge(y[a - 1], y[b]), 1
-    if m == 4:
-        return edge(y[c - 1], y[a]), 1
-    return edge(y[b - 1], city(y, c)), 1
+    """Three edges are left, then three are taken."""
+    a, b, c = move
+    p, q = (a - 1, b - 1, c - 1, a - 1, c - 1, b - 1)[m], (a, b, c, b, a, c)[m]
+    return edge(state.y, p, q), -1 if m < 3 else 1
 
 
 @mg.jit
@@ -134,7 +117,7 @@ OR_OPT = mg.Move("or-opt", propose_or_opt, change_or_opt, apply_or_opt, changes=
 def statistic(data, y, out):
     out[:] = 0.0  # it comes with whatever was in memory
     for k in range(len(y)):
-        out[edge(y[k], city(y, k + 1))] = 1.0
+        out[edge(y, k, k + 1)] = 1.0
 
 
 @mg.jit
@@ -162,6 +145,8 @@ class TSP(mg.Problem):
     """All tours through n ≥ 3 cities; θ and T have one entry for each edge, d = n(n−1)/2. θ = −distances: the shortest tour."""
 
     def __init__(self, n: int, longest: int = 3) -> None:
+        if n < 3:
+            raise ValueError(f"n must be ≥ 3, got {n}.")
         super().__init__(
             Data(min(longest, n - 2)),
             State(np.arange(n, dtype=np.int32)),
@@ -212,12 +197,12 @@ def advance(bar: Progress, text: str) -> Callable[[float], None]:
     return lambda done: bar.update(task, completed=done)
 
 
-def solve_one(n: int = 60, steps: int = 5_000_000) -> None:
+def solve_one(n: int = 60, steps: int = 3_000_000) -> None:
     """Anneal a random Euclidean instance and draw its tour beside that of the nearest-neighbor rule."""
     cities = np.random.default_rng(0).random((n, 2))
     cost = distances(cities)
     with Progress(console=console) as bar:
-        found = mg.solve(TSP(n), -cost, steps=steps, chains=2, progress=advance(bar, f"solving {n} cities"))
+        found = mg.solve(TSP(n), -cost, steps=steps, chains=8, progress=advance(bar, f"solving {n} cities"))
     simple = nearest_neighbor(cities)
     console.print(found.info)
     console.print(f"length {lengths(cost, found.state):.4f}, nearest neighbor {lengths(cost, simple):.4f}\n")
@@ -225,16 +210,14 @@ def solve_one(n: int = 60, steps: int = 5_000_000) -> None:
 
 
 def draw(cities: np.ndarray, tours: dict[str, np.ndarray], cost: np.ndarray) -> None:
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, len(tours), figsize=(4.5 * len(tours), 4.8), layout="constrained")
+    """Save a picture of tours (n,) through cities (n, 2)."""
+    figure = Figure(figsize=(4.5 * len(tours), 4.8), layout="constrained")
+    axes = figure.subplots(1, len(tours))
     for axis, (name, tour) in zip(axes, tours.items(), strict=True):
         axis.plot(*cities[np.append(tour, 0)].T, "-o", markersize=4, linewidth=1.2)
         axis.set(title=f"{name}: {lengths(cost, tour):.3f}", aspect="equal", xticks=[], yticks=[])
     OUT.mkdir(exist_ok=True)
     figure.savefig(OUT / "tsp.png", dpi=150)
-    pyplot.close(figure)
 
 
 # A toy for learning: the cost of an edge is its distance plus a toll, and a third feature has nothing to do with it. We
@@ -283,8 +266,9 @@ def learn(n: int = 20, instances: int = 64, epochs: int = 60) -> None:
         optimizer.step()
     after = excess(problem, model, x_test, shortest)
     learned = -model.weight.detach().numpy()[0]
-    console.print(f"tours of {instances} test instances are longer than the shortest known by {before:.1%} before, {after:.1%} after training")
-    console.print(f"weights relative to that of distance: true {WEIGHTS / WEIGHTS[0]}, learned {np.round(learned / learned[0], 3)}")
+    console.print(f"{instances} new instances, length above the shortest tours known:")
+    console.print(f"  before training {before:.1%}, after {after:.1%}")
+    console.print(f"weights: true {WEIGHTS}, learned {np.round(learned / learned[0], 3)} (distance: 1)")
 
 
 def main() -> None:

@@ -150,7 +150,14 @@ def small_knapsack(after_flip=applicable_after_flip) -> mg.Problem:
     data = Weights(np.array([3.0, 2.0, 4.0, 5.0]), 7.0)
     states = [y for y in Hypercube(4).states() if np.sum(data.weight * y) <= 7.0]
     return mg.Problem(
-        data, Bits(np.zeros(4, np.uint8)), [flip, exchange], 4, contains=fits, applicable=applicable, states=lambda: states, name="knapsack"
+        data,
+        Bits(np.zeros(4, np.uint8)),
+        [flip, exchange],
+        4,
+        contains=fits,
+        applicable=applicable,
+        states=lambda: states,
+        name="knapsack",
     )
 
 
@@ -278,15 +285,21 @@ def with_flip(**changed) -> mg.Problem:
     """A hypercube whose move is spoiled."""
     problem = Hypercube(3)
     return mg.Problem(
-        problem.data, problem.state, [replace(cube_moves.FLIP, **changed)], 3, contains=cube_moves.contains, states=problem.states, name="wrong"
+        problem.data,
+        problem.state,
+        [replace(cube_moves.FLIP, **changed)],
+        3,
+        contains=cube_moves.contains,
+        states=problem.states,
+        name="wrong",
     )
 
 
 def with_swap(**changed) -> mg.Problem:
     problem = TopK(4, k=2)
     return mg.Problem(
-        problem.data, problem.state, [replace(swap_moves.SWAP, **changed)], 4, prepare=swap_moves.prepare, contains=swap_moves.contains,
-        states=problem.states, name="wrong",
+        problem.data, problem.state, [replace(swap_moves.SWAP, **changed)], 4, prepare=swap_moves.prepare,
+        contains=swap_moves.contains, states=problem.states, name="wrong",
     )  # fmt: skip
 
 

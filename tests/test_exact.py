@@ -26,7 +26,9 @@ def test_closed_form_equals_enumeration(name, temperature):
     np.testing.assert_allclose(
         mg.exact.log_partition(problem, theta, temperature), table.log_partition(theta, temperature), rtol=1e-12, atol=1e-12
     )
-    np.testing.assert_allclose(mg.exact.marginals(problem, theta, temperature), table.marginals(theta, temperature), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        mg.exact.marginals(problem, theta, temperature), table.marginals(theta, temperature), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_marginals_are_the_gradient_of_the_cumulant():
@@ -62,7 +64,10 @@ def test_exact_samples_match_marginals(name):
 def test_covariance_equals_the_jacobian():
     problem, theta, t, step = TopK(6, k=2), np.random.default_rng(5).normal(size=6), 0.9, 1e-5
     numeric = np.stack(
-        [(mg.exact.marginals(problem, theta + e, t) - mg.exact.marginals(problem, theta - e, t)) / (2 * step) for e in step * np.eye(6)]
+        [
+            (mg.exact.marginals(problem, theta + e, t) - mg.exact.marginals(problem, theta - e, t)) / (2 * step)
+            for e in step * np.eye(6)
+        ]
     )
     np.testing.assert_allclose(mg.exact.covariance(problem, theta, t) / t, numeric, atol=1e-9)
 

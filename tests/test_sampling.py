@@ -16,7 +16,9 @@ def scores(d: int, seed: int = 0) -> np.ndarray:
 def z_scores(problem, theta, *, temperature=1.0, steps, chains=128, estimator="mean"):
     """(estimate − exact) / standard error for each entry, the error taken from independent chains."""
     rows = np.broadcast_to(theta, (chains, len(theta)))
-    means = mg.sample(problem, rows, steps=steps, burn_in=steps // 4, temperature=temperature, estimator=estimator, trace=0, seed=7).mean
+    means = mg.sample(
+        problem, rows, steps=steps, burn_in=steps // 4, temperature=temperature, estimator=estimator, trace=0, seed=7
+    ).mean
     error = means.std(0, ddof=1) / np.sqrt(chains)
     return (means.mean(0) - mg.exact.marginals(problem, theta, temperature)) / np.maximum(error, 1e-12)
 
@@ -51,7 +53,9 @@ def test_law_of_a_few_steps_is_the_exact_kernel_power(problem):
     law = np.zeros(len(table.solutions))
     law[0] = 1.0
     law = law @ np.linalg.matrix_power(transition(problem, table, theta, t), steps)
-    out = mg.sample(problem, np.broadcast_to(theta, (runs, problem.size)), steps=steps, temperature=t, start=table.solutions[0], trace=0)
+    out = mg.sample(
+        problem, np.broadcast_to(theta, (runs, problem.size)), steps=steps, temperature=t, start=table.solutions[0], trace=0
+    )
     ends = {y.tobytes(): i for i, y in enumerate(table.solutions.astype(np.uint8))}
     counts = np.bincount([ends[y.tobytes()] for y in out.state[:, 0]], minlength=len(law))
     assert counts[law < 1e-15].sum() == 0

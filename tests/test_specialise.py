@@ -18,7 +18,7 @@ import numpy as np
 import movegrad as mg
 import helpers
 from helpers import SCALE, twice
-from movegrad._kernel import Options, build
+from movegrad._build import Options, build
 from movegrad.problems.hypercube import FLIP
 
 SHIFT = {shift}
@@ -118,8 +118,14 @@ def misspelled_gain(data, state, move):
 @pytest.mark.parametrize(
     ("gain", "message"),
     [
-        (allocating_gain, r"allocating_gain of Problem must compile for a kernel, but it allocates memory \(.*test_specialise.py:\d+\)"),
-        (misspelled_gain, r"misspelled_gain of Problem must compile for a kernel, but Unknown attribute 'nothing' .*test_specialise.py"),
+        (
+            allocating_gain,
+            r"allocating_gain of Problem must compile for a kernel, but it allocates memory \(.*test_specialise.py:\d+\)",
+        ),
+        (
+            misspelled_gain,
+            r"misspelled_gain of Problem must compile for a kernel, but Unknown attribute 'nothing' .*test_specialise.py",
+        ),
     ],
 )
 def test_function_that_does_not_compile_is_named(gain, message):

@@ -199,7 +199,13 @@ def test_ragged_loss_equals_separate_losses():
 
 # --- the exact one-step loss -----------------------------------------------------------------------------------------
 
-ONE_STEP = [Hypercube(5), Hypercube(5, radius=2), Hypercube(4, exactly=(1, 2), weights=(1, 3)), TopK(6, k=2), TopK(6, k=3, swaps=(1, 2))]
+ONE_STEP = [
+    Hypercube(5),
+    Hypercube(5, radius=2),
+    Hypercube(4, exactly=(1, 2), weights=(1, 3)),
+    TopK(6, k=2),
+    TopK(6, k=3, swaps=(1, 2)),
+]
 
 
 @pytest.mark.parametrize("problem", ONE_STEP, ids=repr)

@@ -18,7 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="movegrad", description="Differentiable layers from local search.")
     commands = parser.add_subparsers(dest="command", required=True)
     checker = commands.add_parser("check", help="prove a problem's moves right on a small instance")
-    checker.add_argument("target", metavar="MODULE:OBJECT", help="a Problem or a function that returns one, in a module or a .py file")
+    checker.add_argument(
+        "target", metavar="MODULE:OBJECT", help="a Problem or a function that returns one, in a module or a .py file"
+    )
     checker.add_argument("--max-states", type=int, default=5_000, help="refuse larger sets (default: %(default)s)")
     checker.add_argument("--seed", type=int, default=0, help="of the θ that are tried (default: %(default)s)")
     commands.add_parser("version", help="print the version")

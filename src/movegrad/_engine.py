@@ -11,7 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from movegrad._kernel import DONE, GOAL, INVERSE_TEMPERATURE, NOT_DRAWN, NOT_LOADED, PROJECTION_SUM, VALUES, Chains, Options, Plan, build
+from movegrad._build import Options, build
+from movegrad._kernel import (
+    DONE,
+    GOAL,
+    INVERSE_TEMPERATURE,
+    NOT_DRAWN,
+    NOT_LOADED,
+    PROJECTION_SUM,
+    VALUES,
+    Chains,
+    Plan,
+)
 from movegrad._layout import Packed, offsets, pack
 from movegrad._rng import ODOMETER_SIZE
 from movegrad._specialise import readable_errors
@@ -59,7 +70,7 @@ def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> B
     """One instance for each θ; sizes may differ."""
     first = problems[0]
     for p in problems:
-        if p.kind != first.kind:
+        if p.kind != first.kind or not np.array_equal(p.weights, first.weights):
             raise ValueError(f"problems of a batch must have the same moves and functions, got {first} and {p}.")
     distinct = {id(p): p for p in problems}
     place = {key: i for i, key in enumerate(distinct)}
@@ -224,6 +235,7 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
         best=np.empty_like(states[0]) if options.best else none,
         trace=np.full((total, settings.trace, 2), np.nan),
         kept=np.zeros(settings.trace * len(states[0]), dtypes[0]) if settings.keep else none,
+        weights=batch.problem.weights,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad import _kernel
+from movegrad import _build
 from movegrad._specialise import pure
 from movegrad.problem import Move, Problem
 
@@ -86,16 +86,16 @@ class PureProblem:
         self.problem = problem
         self.data = type(problem.data)(*(_wide(f) for f in problem.data))
         functions = problem.functions
-        self._prepare = pure(functions.prepare or _kernel.prepare_nothing)
-        self._statistic = pure(functions.statistic or _kernel.identity)
-        self._phi = pure(functions.phi or _kernel.zero)
-        self._contains = pure(functions.contains or _kernel.anything)
-        self.applicable = pure(functions.applicable or _kernel.all_moves)
+        self._prepare = pure(functions.prepare or _build.prepare_nothing)
+        self._statistic = pure(functions.statistic or _build.identity)
+        self._phi = pure(functions.phi or _build.zero)
+        self._contains = pure(functions.contains or _build.anything)
+        self.applicable = pure(functions.applicable or _build.all_moves)
         self.moves = [self._move(m) for m in problem.moves]
 
     @staticmethod
     def _move(move: Move) -> PureMove:
-        bindings = _kernel.move_bindings(move)
+        bindings = _build.move_bindings(move)
         return PureMove(move.name, **{name: pure(function) for name, function in bindings.items()})
 
     def state(self, solution: np.ndarray, guide: np.ndarray, temperature: float) -> Any:

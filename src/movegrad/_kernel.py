@@ -1,3 +1,4 @@
+# ruff: noqa: F821 - the names that templates leave open are declared, not defined
 """The one Metropolis-Hastings loop: Algorithms 1 and 2 of the paper, as templates.
 
 The names declared at the top of each section are filled in by :func:`movegrad._specialise.specialize` with the functions of a
@@ -6,16 +7,13 @@ one chain; ``live`` starts and records it; ``run`` does so for many chains on on
 function returns an array: then the same source compiles without reference counts, for CPU threads and for CUDA.
 """
 
-from functools import cache
-from math import exp, log
+from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._layout import data_fields, state_fields
-from movegrad._rng import integer, odometer_next, odometer_probability, odometer_start, seed_stream, uniform
-from movegrad._specialise import generate, inline, jit, kernel, specialize
-from movegrad.problem import Kind, Move, Problem
+from movegrad._rng import odometer_next, odometer_probability, odometer_start, seed_stream, uniform
+from movegrad._specialise import jit
 
 # Columns of Chains.counts.
 DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
@@ -52,6 +50,7 @@ class Chains(NamedTuple):
     best: np.ndarray  # like states[0]: best solution seen (empty unless wanted)
     trace: np.ndarray  # (E*C, points, 2) objective and distance to the origin
     kept: np.ndarray  # like states[0], ``points`` solutions for each chain (empty unless wanted)
+    weights: np.ndarray  # (moves,) shares in the mixture
 
 
 class Chain(NamedTuple):
@@ -73,6 +72,7 @@ class Chain(NamedTuple):
     best: np.ndarray
     trace: np.ndarray
     kept: np.ndarray
+    weights: np.ndarray
 
 
 class Plan(NamedTuple):
@@ -118,7 +118,7 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
         i, delta = change(data, state, move, m)
         difference += chain.theta[i] * delta
     # p = α exp(Δ/t), where α includes |Q(y)|/|Q(y')|. Accept if U ≤ p.
-    log_ratio += log_here - log_weight(applicable_after(data, state, move))
+    log_ratio += log_here - log_weight(applicable_after(data, state, move), chain.weights)
     log_p = difference * inv_t + correction * log_ratio
     accepted = coin_accepts(uniform(chain.rng), min(log_p, 0.0))
     # Only what the coin accepted is asked whether it is feasible, since most proposals are not; recycling asks always.
@@ -178,9 +178,9 @@ def advance(chain, goal, burn_in, correction, heat):
     for k in range(chain.clock[DONE], goal):
         # Sample a neighborhood system among those that apply, then a neighbor in it.
         mask = applicable(chain.data, chain.state)
-        s = pick(chain.rng, mask)
+        s = pick(chain.rng, mask, chain.weights)
         inv_t = scale * heat.inverse[(k - heat.first) >> heat.shift]
-        objective += step_any(s, chain, inv_t, correction, log_weight(mask), k - burn_in, objective)
+        objective += step_any(s, chain, inv_t, correction, log_weight(mask, chain.weights), k - burn_in, objective)
         if COVARIANCE and k >= burn_in:
             chain.value[PROJECTION_SUM] += chain.value[PROJECTION]
     chain.value[OBJECTIVE] = objective
@@ -270,13 +270,14 @@ def live(chain, plan, heat, last, key, c):
 # --- one exact step --------------------------------------------------------------------------------------------------
 
 
-def weigh(chain, inv_t, log_here, share):
+def weigh(chain, mask, share):
     """Add every outcome of one move to the exact one-step loss; ``share`` is the probability that the move is drawn.
 
     With s = Δ/t + log α of an outcome of probability q, the loss gains t·q·f(s), f(s) = eˢ for s ≤ 0 and 1 + s for s > 0, and
     its gradient q·min(1, eˢ)·(T(y') − T(y)). The chain's generator is an odometer, which lists the outcomes.
     """
-    data, state = chain.data, chain.state
+    data, state, inv_t = chain.data, chain.state, chain.value[INVERSE_TEMPERATURE]
+    log_here = log_weight(mask, chain.weights)
     odometer_start(chain.rng)
     more = True
     while more:
@@ -290,7 +291,7 @@ def weigh(chain, inv_t, log_here, share):
             for m in range(n):
                 i, delta = change(data, state, move, m)
                 difference += chain.theta[i] * delta
-            s = difference * inv_t + log_ratio + log_here - log_weight(applicable_after(data, state, move))
+            s = difference * inv_t + log_ratio + log_here - log_weight(applicable_after(data, state, move), chain.weights)
             p = exp(min(s, 0.0))
             chain.value[OBJECTIVE] += q * (p if s <= 0.0 else 1.0 + s) / inv_t
             for m in range(n):
@@ -303,6 +304,7 @@ def weigh(chain, inv_t, log_here, share):
 
 
 weigh_all: Any
+total_weight: Any
 
 
 def first_step(chain, plan, heat, last, key, c):
@@ -312,238 +314,7 @@ def first_step(chain, plan, heat, last, key, c):
     chain.value[OBJECTIVE] = 0.0
     for i in range(len(chain.mean)):
         chain.mean[i] = 0.0
-    if not weigh_all(chain, applicable(chain.data, chain.state)):
+    mask = applicable(chain.data, chain.state)
+    if not weigh_all(chain, mask, total_weight(mask, chain.weights)):
         chain.value[OBJECTIVE] = np.nan
     return True
-
-
-# --- a range of chains: source text, since the views depend on the fields of data and state ---------------------------
-
-_RUN = '''
-def run(flat, table, chains, plan, heat, last, low, high):
-    """Bring chains low…high−1 to their goals; returns the first chain whose start is not in the set, or −1."""
-    n = plan.chains
-    for c in range(low, high):
-        e = c // n
-        instance, begin, end = chains.which[e], chains.theta_at[e], chains.theta_at[e + 1]
-        entry, stop = begin * n + (c - e * n) * (end - begin), begin * n + (c - e * n + 1) * (end - begin)
-        at, after, points = chains.state_at[0, c], chains.state_at[0, c + 1], chains.trace.shape[1]
-        chain = Chain(
-            Data({data}),
-            State({state}),
-            chains.theta[begin:end],
-            chains.guide[begin:end],
-            chains.direction[begin:end],
-            chains.rng[c],
-            chains.clock[c],
-            chains.value[c],
-            chains.sums[entry:stop],
-            chains.cross[entry:stop],
-            chains.mean[entry:stop],
-            chains.counts[c],
-            chains.origin[at:after],
-            chains.best[at:after],
-            chains.trace[c],
-            chains.kept[at * points : after * points],
-        )
-        if not live(chain, plan, heat, last, chains.example[e], c):
-            return c
-    return -1
-'''
-
-
-# --- putting a problem into the templates ----------------------------------------------------------------------------
-
-
-# What stands for functions that a problem leaves out.
-@inline
-def always(data, state, move):
-    return True
-
-
-@inline
-def nothing(data, state, move):
-    return 0.0
-
-
-@inline
-def all_moves(data, state):
-    return -1
-
-
-@inline
-def all_moves_after(data, state, move):
-    return -1
-
-
-@inline
-def no_weight(mask):
-    return 0.0
-
-
-@inline
-def identity(data, solution, out):
-    for i in range(len(solution)):
-        out[i] = solution[i]
-
-
-@inline
-def zero(data, solution):
-    return 0.0
-
-
-@inline
-def anything(data, solution):
-    return True
-
-
-@inline
-def prepare_nothing(data, guide, temperature, state):
-    pass
-
-
-@inline
-def random_nothing(data, rng, solution):
-    pass
-
-
-class Options(NamedTuple):
-    """What a kernel is compiled for."""
-
-    recycle: bool = False
-    covariance: bool = False
-    best: bool = False
-    first_step: bool = False  # the exact first step instead of a chain
-
-
-@cache
-def constant(n: int):
-    """The function that says how many entries of T a move changes, where that is always n."""
-    return inline(lambda data, state, move: n)
-
-
-@cache
-def _picker(weights: tuple[float, ...], masked: bool):
-    """Generate ``pick(rng, mask)``: a move with probability proportional to its weight among those in the mask."""
-    if len(weights) == 1:
-        return generate("def pick(rng, mask):\n    return 0\n", "pick")
-    if not masked and len(set(weights)) == 1:
-        return generate(f"def pick(rng, mask):\n    return integer(rng, {len(weights)})\n", "pick", integer=integer)
-    lines = ["def pick(rng, mask):", "    u = uniform(rng) * total(mask)"]
-    for s, w in enumerate(weights[:-1]):
-        lines += [f"    if mask >> {s} & 1:", f"        if u < {w!r}:", f"            return {s}", f"        u -= {w!r}"]
-    last = f"    return {len(weights) - 1}"
-    return generate("\n".join([*lines, last, ""]), "pick", uniform=uniform, total=_total(weights))
-
-
-@cache
-def _total(weights: tuple[float, ...]):
-    """Generate ``total(mask)``: the weight of the moves in the mask, |Q(y)| for equal weights."""
-    terms = " + ".join(f"{w!r} * (mask >> {s} & 1)" for s, w in enumerate(weights))
-    return generate(f"def total(mask):\n    return {terms}\n", "total")
-
-
-@cache
-def _log_total(weights: tuple[float, ...]):
-    total = _total(weights)
-    return jit(lambda mask: log(total(mask)))
-
-
-def _step_any(steps: list):
-    """Generate ``step_any(s, …)``: a flat chain of comparisons, which costs the same for one move and for eight."""
-    arguments = "chain, inv_t, correction, log_here, averaged, objective"
-    lines = [f"def step_any(s, {arguments}):"]
-    lines += [f"    if s == {s}:\n        return step_{s}({arguments})" for s in range(len(steps) - 1)]
-    lines += [f"    return step_{len(steps) - 1}({arguments})", ""]
-    return generate("\n".join(lines), "step_any", **{f"step_{s}": f for s, f in enumerate(steps)})
-
-
-def _weigh_all(weighers: list, weights: tuple[float, ...], log_weight: Any):
-    """Generate ``weigh_all(chain, mask)``: all moves of the mask, each with its share."""
-    lines = ["def weigh_all(chain, mask):", f"    inv_t, log_here = chain.value[{INVERSE_TEMPERATURE}], log_weight(mask)"]
-    for s, w in enumerate(weights):
-        call = f"weigh_{s}(chain, inv_t, log_here, {w!r} / total(mask))"
-        lines.append(f"    if mask >> {s} & 1 and not {call}:\n        return False")
-    names = {f"weigh_{s}": f for s, f in enumerate(weighers)}
-    return generate("\n".join([*lines, "    return True", ""]), "weigh_all", log_weight=log_weight, total=_total(weights), **names)
-
-
-def move_bindings(move: Move) -> dict[str, Any]:
-    """The functions of a move, absent ones filled in."""
-    return {
-        "propose": move.propose,
-        "change": move.change,
-        "apply": move.apply,
-        "changes": constant(move.changes) if isinstance(move.changes, int) else move.changes,
-        "gain": move.gain or nothing,
-        "feasible": move.feasible or always,
-        "applicable_after": move.applicable_after or all_moves_after,
-    }
-
-
-def build(problem: Problem, options: Options):
-    """The compiled ``run`` for a kind of problem; all instances of that kind share it."""
-    return _build(problem.kind, options)
-
-
-@cache
-def _build(kind: Kind, options: Options):
-    moves, functions, data_class, axes, state_class, fields = kind
-    weights, masked = tuple(float(m.weight) for m in moves), functions.applicable is not None
-    flags = {"RECYCLE": options.recycle, "COVARIANCE": options.covariance, "BEST": options.best}
-    log_weight = _log_total(weights) if masked else no_weight
-    steps = [specialize(step, MOVE=s, log_weight=log_weight, **move_bindings(m), **flags) for s, m in enumerate(moves)]
-    advance_one = specialize(
-        advance,
-        step_any=_step_any(steps),
-        pick=_picker(weights, masked),
-        applicable=functions.applicable or all_moves,
-        log_weight=log_weight,
-        COVARIANCE=options.covariance,
-        BEST=options.best,
-    )
-    load_one = specialize(
-        load,
-        random=functions.random or random_nothing,
-        contains=functions.contains or anything,
-        prepare=functions.prepare or prepare_nothing,
-        statistic=functions.statistic or identity,
-        phi=functions.phi or zero,
-        BEST=options.best,
-        COVARIANCE=options.covariance,
-    )
-    finish_one = specialize(finish, statistic=functions.statistic or identity, COVARIANCE=options.covariance)
-    source = _RUN.format(data=data_fields(axes), state=state_fields(fields))
-    if options.first_step:
-        prepare_one = functions.prepare or prepare_nothing
-        weighers = [specialize(weigh, log_weight=log_weight, prepare=prepare_one, **move_bindings(m)) for m in moves]
-        weigh_all_moves = _weigh_all(weighers, weights, log_weight)
-        body = specialize(first_step, load_one=load_one, weigh_all=weigh_all_moves, applicable=functions.applicable or all_moves)
-    else:
-        body = specialize(live, load_one=load_one, advance_one=advance_one, finish_one=finish_one)
-    names = {"Chain": Chain, "Data": data_class, "State": state_class, "live": body}
-    return kernel(generate(source, "run", **names))
-
-
-_OBSERVE = '''
-def observe(flat, table, instance, solutions, out):
-    """Write T(y) of each solution; returns the first that is not in the set, or −1."""
-    data = Data({data})
-    for n in range(len(solutions)):
-        if not contains(data, solutions[n]):
-            return n
-        statistic(data, solutions[n], out[n])
-    return -1
-'''
-
-
-def observer(problem: Problem):
-    """The compiled ``observe`` for a kind of problem."""
-    kind = problem.kind
-    return _observer(kind.functions.contains, kind.functions.statistic, kind.data_class, kind.data_axes)
-
-
-@cache
-def _observer(contains: Any, statistic: Any, data_class: type, axes: tuple[int, ...]):
-    names = {"Data": data_class, "contains": contains or anything, "statistic": statistic or identity}
-    return kernel(generate(_OBSERVE.format(data=data_fields(axes)), "observe", **names))

@@ -83,7 +83,9 @@ def readable_errors(problem: str) -> Iterator[None]:
         told = (line for line in text.splitlines() if line.strip() and not line.startswith("Failed in"))
         allocates = re.search(r"NRT required|_allocate|built-in function (zeros|ones|empty|full|array)>", text)
         reason = "it allocates memory" if allocates else next(told, "Numba refuses it").rstrip(".")
-        raise ValueError(f"{function} of {problem} must compile for a kernel, but {reason} ({next(places, 'unknown line')}).") from error
+        raise ValueError(
+            f"{function} of {problem} must compile for a kernel, but {reason} ({next(places, 'unknown line')})."
+        ) from error
 
 
 def pure(function: Callable) -> Callable:
@@ -160,7 +162,7 @@ def _opaque(value: Any) -> str:
     """An object of another kind: its pickle, or an identity of this process alone (no cache hit, never a stale one)."""
     try:
         return hashlib.sha256(pickle.dumps(value)).hexdigest()
-    except Exception:  # noqa: BLE001 - pickle raises whatever the object's own hooks raise
+    except Exception:  # pickle raises whatever the object's own hooks raise
         return f"{type(value).__qualname__} {id(value)}"
 
 

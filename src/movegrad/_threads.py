@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 
 from movegrad._validate import integer_in
 
@@ -49,4 +50,4 @@ def split(n: int, parts: int) -> list[tuple[int, int]]:
     """Cut 0…n into at most ``parts`` ranges of nearly equal size."""
     parts = max(1, min(n, parts))
     bounds = [n * p // parts for p in range(parts + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))

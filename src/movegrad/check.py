@@ -50,7 +50,10 @@ class Report:
     def __str__(self) -> str:
         head = f"{self.problem}: {'right' if self.ok else 'WRONG'} on {self.solutions} solutions, {self.draws} draws"
         lines = [head, f"  detailed balance to {self.worst_balance:.1e}, stationary law to {self.worst_law:.1e}"]
-        lines.append(f"  proposals that return the same solution: {self.self_loops}; moves that depend on θ: {', '.join(self.depends_on_theta) or 'none'}")
+        lines.append(
+            f"  proposals that return the same solution: {self.self_loops}; "
+            f"moves that depend on θ: {', '.join(self.depends_on_theta) or 'none'}"
+        )
         if not self.complete:
             lines.append("  the problem lists no states: solutions that moves never reach would not be noticed")
         for kind, sentences in self.findings.items():
@@ -62,7 +65,12 @@ class Report:
 
 
 def check(
-    problem: Problem, *, temperatures: tuple[float, ...] = (0.5, 1.0, 3.0), max_states: int = 5_000, tolerance: float = 1e-10, seed: int = 0
+    problem: Problem,
+    *,
+    temperatures: tuple[float, ...] = (0.5, 1.0, 3.0),
+    max_states: int = 5_000,
+    tolerance: float = 1e-10,
+    seed: int = 0,
 ) -> Report:
     """Compute the exact law of every move on every solution, and compare it with what the moves claim.
 
@@ -141,9 +149,11 @@ class _Inspector:
             for s in range(len(self.pure.moves)):
                 try:
                     rows += [(i, s, *row) for row in self._draws(state, s, i, first=before is None)]
-                except Exception as error:  # noqa: BLE001 - whatever the user's function raises is the finding
+                except Exception as error:  # whatever the user's function raises is the finding
                     self._found("error", f"move {self.pure.moves[s].name!r} raised {type(error).__name__} at {_show(y)}: {error}")
-        source, move, target, probability, log_ratio = (np.array(c) for c in zip(*rows, strict=True)) if rows else [np.zeros(0, int)] * 5
+        source, move, target, probability, log_ratio = (
+            (np.array(c) for c in zip(*rows, strict=True)) if rows else [np.zeros(0, int)] * 5
+        )
         self.table = _Table(source, move, target, probability.astype(float), log_ratio.astype(float), np.array(masks))
         self.report.draws = len(rows)
         if before is None:
@@ -192,7 +202,9 @@ class _Inspector:
             self._test_difference(what, claimed, gain, i, j)
             self.report.self_loops += i == j
         if mask != self.pure.applicable(data, after):
-            self._found("applicable", f"{what}: applicable_after says {mask:b}, applicable says {self.pure.applicable(data, after):b}.")
+            self._found(
+                "applicable", f"{what}: applicable_after says {mask:b}, applicable says {self.pure.applicable(data, after):b}."
+            )
         return j
 
     def _test_difference(self, what: str, claimed: np.ndarray, gain: float, i: int, j: int) -> None:
@@ -207,7 +219,7 @@ class _Inspector:
     # --- tests on the table ------------------------------------------------------------------------------------------
 
     def _test_ratios(self) -> None:
-        """For each move and pair: draws of claimed ratio ρ must have forward mass f with ρ·f = mass of the draws back that claim 1/ρ.
+        """For each move and pair, draws that claim ρ and have mass f need draws back that claim 1/ρ and have mass ρ·f.
 
         This holds for all pairs if and only if detailed balance holds for every objective and temperature, whatever the signs.
         """
@@ -242,7 +254,11 @@ class _Inspector:
                 seen.add(j)
                 queue.append(j)
         for i in sorted(set(range(n)) - seen)[:_SHOWN] if len(seen) < n else ():
-            self._found("unreachable", f"{n - len(seen)} of {n} solutions cannot be reached from {_show(self.solutions[0])}, such as {_show(self.solutions[i])}.")
+            self._found(
+                "unreachable",
+                f"{n - len(seen)} of {n} solutions cannot be reached from {_show(self.solutions[0])}, "
+                f"such as {_show(self.solutions[i])}.",
+            )
 
     def _test_dependence(self, before: _Table) -> None:
         for s, move in enumerate(self.problem.moves):
@@ -281,7 +297,10 @@ class _Inspector:
         for (a, b), f in flow.items():
             error = abs(f - flow.get((b, a), 0.0)) / largest
             if error > self.tolerance and a < b:
-                self._found("detailed balance", f"{_show(self.solutions[a])} ↔ {_show(self.solutions[b])} at t={temperature}: relative error {error:.2g}.")
+                self._found(
+                    "detailed balance",
+                    f"{_show(self.solutions[a])} ↔ {_show(self.solutions[b])} at t={temperature}: relative error {error:.2g}.",
+                )
             self.report.worst_balance = max(self.report.worst_balance, error)
         if n <= _DENSE and not self.report.findings.get("unreachable"):
             kernel = np.zeros((n, n))
@@ -319,7 +338,8 @@ class _Inspector:
                 if not _same_law(self._local_law(state, other), self._local_law(fresh, other)):
                     self._found(
                         "stale state",
-                        f"after {self.pure.moves[s].name!r} led to {_show(state[0])}, {move.name!r} draws otherwise than from a fresh state there.",
+                        f"after {self.pure.moves[s].name!r} led to {_show(state[0])}, {move.name!r} draws otherwise than from a "
+                        f"fresh state there.",
                     )
                     return
 

@@ -37,7 +37,7 @@ of the problem
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +71,9 @@ class Move:
                 if self.changes < 0:
                     raise ValueError(f"changes of move {self.name!r} must be ≥ 0, got {self.changes}.")
                 continue
-            _check_function(getattr(self, name), f"{name} of move {self.name!r}", arity, required=name in ("propose", "change", "apply"))
+            _check_function(
+                getattr(self, name), f"{name} of move {self.name!r}", arity, required=name in ("propose", "change", "apply")
+            )
         if not (np.isfinite(self.weight) and self.weight > 0):
             raise ValueError(f"weight of move {self.name!r} must be finite and > 0, got {self.weight}.")
 
@@ -90,8 +92,9 @@ class Functions(NamedTuple):
 class Kind(NamedTuple):
     """What instances of one kind of problem share, and what a kernel is compiled for."""
 
-    moves: tuple[Move, ...]
+    moves: tuple[Move, ...]  # all of weight 1
     functions: Functions
+    weighted: bool  # moves have different weights
     data_class: type
     data_axes: tuple[int, ...]  # of the fields of data
     state_class: type
@@ -158,7 +161,16 @@ class Problem:
         self.packed = pack([data])  # read-only from here on: kernels see these arrays
         self.state_sizes = np.array([len(a) for a in state], np.int64)
         self.state_dtypes = [np.asarray(a).dtype for a in state]
-        self.kind = Kind(self.moves, self.functions, type(data), tuple(np.ndim(f) for f in data), type(state), len(state))
+        self.weights = np.array([m.weight for m in self.moves], np.float64)
+        self.kind = Kind(
+            tuple(replace(m, weight=1.0) for m in self.moves),
+            self.functions,
+            bool((self.weights != self.weights[0]).any()),
+            type(data),
+            tuple(np.ndim(f) for f in data),
+            type(state),
+            len(state),
+        )
 
     def __repr__(self) -> str:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
@@ -181,7 +193,8 @@ class Problem:
             _check_function(getattr(self.functions, name), f"{name} of {self.name}", arity)
         if self.functions.statistic is None and len(self.solution) != self.size:
             raise ValueError(
-                f"size of {self.name} must equal the length of the solution ({len(self.solution)}) where no statistic is given, got {self.size}."
+                f"size of {self.name} must be {len(self.solution)}, the length of the solution, unless a statistic is given, "
+                f"got {self.size}."
             )
         asking = [m.name for m in self.moves if m.applicable_after is not None]
         if self.functions.applicable is None and asking:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad import start as starts
+from movegrad._build import Options, observer
 from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
-from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE, Options, observer
+from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE
 from movegrad._validate import choice, finite_vectors, integer_in, positive
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
@@ -189,7 +190,9 @@ def one_step(
     """
     batch, shape = make_batch(problem, theta)
     if batch.problem.guided and guide is None:
-        raise ValueError(f"guide must be given, since proposals of {batch.problem.name} depend on theta: there is no one-step loss otherwise.")
+        raise ValueError(
+            f"guide must be given, since proposals of {batch.problem.name} depend on theta: there is no one-step loss otherwise."
+        )
     options = Options(first_step=True)
     settings = make_settings(steps=1, temperature=temperature, options=options, start_name="y")
     result, _ = run_from(batch, settings, problem, starts.Given(y), guide=guide)
@@ -282,7 +285,9 @@ def run_from(
 def run_again(result: Run, solutions: np.ndarray, drawn: np.ndarray, direction: np.ndarray) -> Run:
     """The same chains once more, now with the covariance product in a direction: nothing of the first run was stored."""
     chains = result.chains
-    settings = replace(result.settings, steps=np.array(result.steps), time_limit=None, trace=0, keep=False, options=Options(covariance=True))
+    settings = replace(
+        result.settings, steps=np.array(result.steps), time_limit=None, trace=0, keep=False, options=Options(covariance=True)
+    )
     return run(result.batch, settings, solutions, drawn, chains.example, chains.guide, direction)
 
 

@@ -36,14 +36,18 @@ WORDS = ("random", "target", "data", "persistent")
 
 def random(request: Request) -> list[np.ndarray | None]:
     """A uniform draw, or the problem's own solution."""
-    return [None if p.functions.random else np.broadcast_to(p.solution, (request.chains, len(p.solution))) for p in request.problems]
+    return [
+        None if p.functions.random else np.broadcast_to(p.solution, (request.chains, len(p.solution))) for p in request.problems
+    ]
 
 
 def target(request: Request) -> list[np.ndarray]:
     """The observation of each example."""
     targets = _needed(request, "target")
     if len(targets) != len(request.problems):
-        raise ValueError(f"start must not be 'target' where {len(targets)} observations meet {len(request.problems)} rows of theta.")
+        raise ValueError(
+            f"start must not be 'target' where {len(targets)} observations meet {len(request.problems)} rows of theta."
+        )
     return [np.broadcast_to(y, (request.chains, len(y))) for y in targets]
 
 
@@ -148,4 +152,3 @@ def _needed(request: Request, word: str) -> Sequence[np.ndarray]:
     if request.targets is None:
         raise ValueError(f"start must not be {word!r} where no observations are given.")
     return request.targets
-

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from movegrad import start as starts
+from movegrad._build import Options
 from movegrad._engine import Run
-from movegrad._kernel import Options
 from movegrad._validate import choice
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
@@ -65,8 +65,8 @@ class LocalSearchLayer(nn.Module):
         self.start = starts.resolve(start)
         self.estimator = estimator
         self.settings = make_settings(
-            steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains, seed=seed,
-            options=Options(recycle=estimator == "recycled"),
+            steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
+            seed=seed, options=Options(recycle=estimator == "recycled"),
         )  # fmt: skip
         self._memory = _Memory()
 
@@ -80,8 +80,10 @@ class LocalSearchLayer(nn.Module):
         """Diagnostics of the last call."""
         return None if self._memory.last is None else Info(self._memory.last)
 
-    def forward(self, theta: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None) -> Any:
-        """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own for this call; ``index`` holds keys of the examples."""
+    def forward(
+        self, theta: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None
+    ) -> Any:
+        """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own in this call; ``index``: keys of the examples."""
         problem = self.problem if problem is None else problem
         if isinstance(problem, Problem):
             return _Expectation.apply(theta, self, problem, start, index, guide)
@@ -89,7 +91,16 @@ class LocalSearchLayer(nn.Module):
         sizes = [t.numel() for t in theta]
         return list(_Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide).split(sizes))
 
-    def run(self, theta: Any, problem: Problems, start: Any = None, index: Any = None, guide: Any = None, targets: Any = None, start_name: str = "start"):
+    def run(
+        self,
+        theta: Any,
+        problem: Problems,
+        start: Any = None,
+        index: Any = None,
+        guide: Any = None,
+        targets: Any = None,
+        start_name: str = "start",
+    ):
         """Run the chains on arrays; returns the run and its starting solutions."""
         batch, shape = make_batch(problem, theta)
         settings = replace(self.settings, call=self._memory.calls, start_name=start_name)
@@ -144,7 +155,9 @@ class FenchelYoungLoss(nn.Module):
         self.persistent = starts.Persistent()  # for one θ and many observations
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
-    def forward(self, theta: Any, y: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None) -> Tensor:
+    def forward(
+        self, theta: Any, y: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None
+    ) -> Tensor:
         problem = self.layer.problem if problem is None else problem
         chosen = self.start if start is None else starts.resolve(start)
         if not isinstance(problem, Problem):
@@ -157,14 +170,18 @@ class FenchelYoungLoss(nn.Module):
         chosen = chosen or (self.persistent if many else starts.target)
         is_mean = chosen is not starts.target and values.dtype.kind == "f" and values.ndim == 1
         targets, observed = (None, values) if is_mean else _observations(problem, values)
-        result, _, shape = self.layer.run(_array(theta), problem, chosen, index, guide, targets, "y" if chosen is starts.target else "start")
+        result, _, shape = self.layer.run(
+            _array(theta), problem, chosen, index, guide, targets, "y" if chosen is starts.target else "start"
+        )
         mean = result.mean().reshape(*shape, problem.size)
         observed = observed if is_mean else observed.reshape(*values.shape[:-1], problem.size)
         return self._reduce((theta * _like(mean - observed, theta)).sum(-1))
 
     def _ragged(self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any) -> Tensor:
         if not len(y) == len(theta) == len(problem):
-            raise ValueError(f"theta and y must hold one entry for each of the {len(problem)} problems, got {len(theta)} and {len(y)}.")
+            raise ValueError(
+                f"theta and y must hold one entry for each of the {len(problem)} problems, got {len(theta)} and {len(y)}."
+            )
         pairs = [_observations(p, _array(v)) for p, v in zip(problem, y, strict=True)]
         targets = [t[0] for t, _ in pairs]
         result, _, _ = self.layer.run([_array(t) for t in theta], problem, start or starts.target, index, guide, targets, "y")
@@ -185,8 +202,8 @@ class FenchelYoungLoss(nn.Module):
 class OneStepLoss(nn.Module):
     """The exact Fenchel-Young loss whose gradient is that of one step from the target, E[T(y⁽¹⁾)] − T(y): no sampling.
 
-    Value and gradient as in :func:`movegrad.one_step`; unlike the loss of a long chain, the value is exact. The expected gradient is
-    short (a few percent of the full one): use an optimizer that rescales, such as Adam.
+    Value and gradient as in :func:`movegrad.one_step`; unlike the loss of a long chain, the value is exact. The expected gradient
+    is short (a few percent of the full one): use an optimizer that rescales, such as Adam.
 
     Shape
     -----
@@ -205,7 +222,9 @@ class OneStepLoss(nn.Module):
             guide = None if guide is None else np.broadcast_to(_array(guide), theta.shape)
         if values.shape[:-1] != tuple(theta.shape[:-1]) or values.shape[-1:] != (len(self.problem.solution),):
             raise ValueError(f"y must have shape {(*theta.shape[:-1], len(self.problem.solution))}, got {values.shape}.")
-        loss, gradient = one_step(self.problem, _array(theta), values.reshape(-1, values.shape[-1]), temperature=self.temperature, guide=guide)
+        loss, gradient = one_step(
+            self.problem, _array(theta), values.reshape(-1, values.shape[-1]), temperature=self.temperature, guide=guide
+        )
         return _reduce(_FixedGradient.apply(theta, _like(loss, theta), _like(gradient, theta)), self.reduction)
 
 
@@ -295,5 +314,3 @@ def _ends(start: Any) -> dict[int, Tensor] | None:
 def _set_ends(start: Any, ends: dict[int, Tensor] | None) -> None:
     if ends is not None and isinstance(start, starts.Persistent):
         start.ends = {k: v.numpy() for k, v in ends.items()}
-
-
