@@ -38,6 +38,9 @@ RIGHT = {
     "top-k, 2 swaps": TopK(5, k=2, swaps=2),
     "top-k, mixture": TopK(6, k=3, swaps=(1, 2), weights=(3, 1)),
     "top-k, linear φ": TopK(5, k=2, phi=np.linspace(-1, 1, 5)),
+    "top-k, guided": TopK(5, k=2, swaps=(), guided=True),
+    "top-k, guided and unguided, β given": TopK(5, k=2, swaps=(1, 2), guided=True, beta=0.4),
+    "top-k, guided, with φ": TopK(6, k=3, guided=True, phi=np.linspace(-1, 1, 6)),
     "top-k, φ of pairs": TopK(5, k=2, swaps=(1, 2), phi=pairs),
 }
 
@@ -48,7 +51,7 @@ def test_built_in_problem_is_right(name):
     assert report.complete
     assert report.worst_balance < 1e-10
     assert report.worst_law < 1e-10
-    assert report.depends_on_theta == []
+    assert report.depends_on_theta == (["guided swap"] if "guided" in name else [])
 
 
 # --- a knapsack-like set with moves that do not always apply: Algorithm 2's |Q(y)|/|Q(y')| ------------------------------

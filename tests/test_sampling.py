@@ -31,6 +31,7 @@ CHAINS = {
     "top-k d=10": (TopK(10, k=3), 4_000, 1.0),
     "top-k d=100, hot": (TopK(100, k=30), 40_000, 3.0),
     "top-k d=1000": (TopK(1000, k=50), 400_000, 1.0),
+    "top-k d=50, guided": (TopK(50, k=5, guided=True), 10_000, 0.5),
     "top-k d=20, mixture": (TopK(20, k=5, swaps=(1, 2, 3)), 20_000, 1.0),
 }
 

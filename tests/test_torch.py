@@ -235,6 +235,15 @@ def test_unconditional_one_step_loss_is_the_mean_of_conditional_ones():
     torch.testing.assert_close(together, apart)
 
 
+def test_one_step_loss_of_guided_proposals_needs_a_frozen_guide():
+    problem, theta = TopK(6, k=2, swaps=(), guided=True, beta=0.5), scores(6)
+    y, loss = problem.solution, OneStepLoss(problem)
+    with pytest.raises(ValueError, match="guide must be given"):
+        loss(theta, y)
+    guide = theta.detach().numpy().copy()
+    assert torch.autograd.gradcheck(lambda t: loss(t, y, guide=guide), theta, eps=1e-6, atol=1e-6)
+
+
 # --- saving and resuming ---------------------------------------------------------------------------------------------
 
 

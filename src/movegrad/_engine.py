@@ -264,7 +264,8 @@ def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> N
     count_chains, goals = len(chains.clock), _per_chain(settings.steps, settings.chains)
     longest = int(np.max(goals))
     parts = 1 if longest * count_chains < _SERIAL_STEPS else get_threads()
-    finished, stopped = [0], []
+    finished: list[int] = [0]
+    stopped: list[bool] = []
 
     def work(low: int, high: int) -> None:
         block = max(1, _BLOCK_STEPS // (high - low))
@@ -285,7 +286,9 @@ def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> N
 
 def _run_seconds(call: _Caller, chains: Chains, settings: Settings, progress) -> None:
     """Each example for a given time, blocks sized by the speed seen so far; threads share the examples."""
-    n, limit, stopped, finished = settings.chains, settings.time_limit, [], [0]
+    n, limit = settings.chains, float(settings.time_limit or 0.0)
+    finished: list[int] = [0]
+    stopped: list[bool] = []
     chains.clock[:, GOAL] = 0
 
     def one(e: int) -> None:

@@ -1,6 +1,7 @@
 """A problem run in pure Python, with every outcome of every draw: what the checker and exact enumeration stand on."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,13 +46,17 @@ class Enumerator:
     def coin(self, p: float) -> bool:
         if not 0 <= p <= 1:
             raise ValueError(f"coin(rng, p) needs p in [0, 1], got {p}")
+        if p in (0, 1):  # outcomes without a chance are not followed: a move may rely on that
+            return bool(p)
         heads = self._choose(2) == 1
         self.probability *= p if heads else 1.0 - p
         return heads
 
     def categorical(self, cumulative: np.ndarray) -> int:
-        i = self._choose(len(cumulative))
-        self.probability *= (cumulative[i] - (cumulative[i - 1] if i else 0.0)) / cumulative[-1]
+        weights = np.diff(cumulative, prepend=0.0)
+        possible = np.flatnonzero(weights > 0)
+        i = int(possible[self._choose(len(possible))])
+        self.probability *= weights[i] / cumulative[-1]
         return i
 
 
@@ -139,25 +144,17 @@ def _wide(array: Any) -> np.ndarray:
 
 def solutions(problem: Problem, limit: int) -> list[np.ndarray]:
     """All solutions: those that the problem lists, else those that moves reach from its own solution."""
-    found = listed(problem, limit) if problem.states is not None else list(_reached(problem, limit))
+    listed = _reached(problem) if problem.states is None else problem.states()
+    found = list(islice(listed, limit + 1))
     if len(found) > limit:
         raise ValueError(f"{problem.name} must have at most {limit} solutions to enumerate, got more: use a smaller instance.")
     return found
 
 
-def listed(problem: Problem, limit: int) -> list[np.ndarray]:
-    found = []
-    for solution in problem.states():
-        found.append(solution)
-        if len(found) > limit:
-            break
-    return found
-
-
-def _reached(problem: Problem, limit: int) -> Iterator[np.ndarray]:
+def _reached(problem: Problem) -> Iterator[np.ndarray]:
     pure_problem, guide = PureProblem(problem), np.zeros(problem.size)
     queue, seen = [_wide(problem.solution)], {_wide(problem.solution).tobytes()}
-    while queue and len(seen) <= limit + 1:
+    while queue:
         solution = queue.pop()
         yield solution
         state = pure_problem.state(solution, guide, 1.0)

@@ -20,7 +20,8 @@ class Packed(NamedTuple):
 
 def pack(records: Sequence[Any]) -> Packed:
     """Lay the fields of NamedTuples of one class end to end."""
-    columns, flat = [], []
+    columns: list = []
+    flat: list[np.ndarray] = []
     for values in zip(*records, strict=True):
         arrays = [np.asarray(v) for v in values]
         sizes = [a.size for a in arrays]

@@ -123,6 +123,8 @@ def _listed_integer(rng, n):
 
 @inner
 def _listed_coin(rng, p):
+    if p <= 0.0 or p >= 1.0:  # outcomes without a chance are not followed: a move may rely on that
+        return p >= 1.0
     heads = _turn(rng, 2) == 1
     rng[_PROBABILITY] *= p if heads else 1.0 - p
     return heads
@@ -130,10 +132,19 @@ def _listed_coin(rng, p):
 
 @inner
 def _listed_categorical(rng, cumulative):
-    i = _turn(rng, len(cumulative))
-    below = cumulative[i - 1] if i > 0 else 0.0
-    rng[_PROBABILITY] *= (cumulative[i] - below) / cumulative[-1]
-    return i
+    possible, below = 0, 0.0
+    for i in range(len(cumulative)):
+        possible += cumulative[i] > below
+        below = cumulative[i]
+    left, below = _turn(rng, possible), 0.0
+    for i in range(len(cumulative)):
+        if cumulative[i] > below:
+            if left == 0:
+                rng[_PROBABILITY] *= (cumulative[i] - below) / cumulative[-1]
+                return i
+            left -= 1
+        below = cumulative[i]
+    return 0
 
 
 @inner

@@ -61,13 +61,13 @@ def generate(source: str, name: str, **names: Any) -> Callable:
     return jit(namespace[name])
 
 
-def kernel(function: Callable) -> Callable:
+def kernel(function: Any) -> Callable:
     """Compile a whole kernel: all that it calls is compiled anew with a kernel's options; its name ends in its fingerprint."""
     name = f"{function.py_func.__name__}_{fingerprint(function)}"
     if name not in _compiled:
         body = remake(function, inner).py_func
         body.__name__ = body.__qualname__ = name
-        _compiled[name] = njit(cache=True, no_cfunc_wrapper=True, _nrt=False, **OPTIONS)(body)
+        _compiled[name] = njit(cache=True, **{**_INNER_OPTIONS, "no_cpython_wrapper": False})(body)
     return _compiled[name]
 
 
@@ -88,12 +88,12 @@ def readable_errors(problem: str) -> Iterator[None]:
         ) from error
 
 
-def pure(function: Callable) -> Callable:
+def pure(function: Any) -> Callable:
     """The same source as a plain Python function, and so for every jitted function that it calls."""
     return remake(function, lambda plain: plain)
 
 
-def remake(function: Callable, decorate: Callable, memo: dict | None = None) -> Callable:
+def remake(function: Any, decorate: Callable, memo: dict | None = None) -> Any:
     """Copy a jitted function and all jitted functions that it reaches, and decorate the copies.
 
     ``inline`` functions stay so in a kernel.

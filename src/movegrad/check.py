@@ -130,7 +130,8 @@ class _Inspector:
         self.report.solutions = len(self.solutions)
         weights = np.array([m.weight for m in problem.moves])
         self.weights = weights / weights.sum()
-        self.table: _Table | None = None
+        self.table = _Table(*[np.zeros(0, np.int64)] * 6)
+        self.tabulated = False
         for y in self.solutions:
             if not self.pure.contains(y):
                 self._found("set", f"contains is False for the listed solution {_show(y)}.")
@@ -142,13 +143,14 @@ class _Inspector:
 
     def tabulate(self, guide: np.ndarray, temperature: float) -> None:
         """Enumerate all draws; on the first call test everything that θ has no part in."""
-        rows, masks, before = [], [], self.table
+        rows: list[tuple] = []
+        masks, before = [], self.table
         for i, y in enumerate(self.solutions):
             state = self.pure.state(y, guide, temperature)
             masks.append(int(self.pure.applicable(self.pure.data, state)))
             for s in range(len(self.pure.moves)):
                 try:
-                    rows += [(i, s, *row) for row in self._draws(state, s, i, first=before is None)]
+                    rows += [(i, s, *row) for row in self._draws(state, s, i, first=not self.tabulated)]
                 except Exception as error:  # whatever the user's function raises is the finding
                     self._found("error", f"move {self.pure.moves[s].name!r} raised {type(error).__name__} at {_show(y)}: {error}")
         source, move, target, probability, log_ratio = (
@@ -156,10 +158,11 @@ class _Inspector:
         )
         self.table = _Table(source, move, target, probability.astype(float), log_ratio.astype(float), np.array(masks))
         self.report.draws = len(rows)
-        if before is None:
-            self._test_reach()
-        else:
+        if self.tabulated:
             self._test_dependence(before)
+        else:
+            self._test_reach()
+        self.tabulated = True
         self._test_ratios()
 
     def _draws(self, state: Any, s: int, i: int, first: bool) -> list[tuple[int, float, float]]:

@@ -282,13 +282,13 @@ def run_from(
     return result, (solutions, drawn)
 
 
-def run_again(result: Run, solutions: np.ndarray, drawn: np.ndarray, direction: np.ndarray) -> Run:
+def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: np.ndarray) -> Run:
     """The same chains once more, now with the covariance product in a direction: nothing of the first run was stored."""
     chains = result.chains
     settings = replace(
         result.settings, steps=np.array(result.steps), time_limit=None, trace=0, keep=False, options=Options(covariance=True)
     )
-    return run(result.batch, settings, solutions, drawn, chains.example, chains.guide, direction)
+    return run(result.batch, settings, *begin, chains.example, chains.guide, direction)
 
 
 def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ class Request(NamedTuple):
 
     problems: Sequence[Problem]  # one for each example; many may be the same
     chains: int
-    index: np.ndarray  # (E,) keys of the examples
+    keys: np.ndarray  # (E,) of the examples
     targets: Sequence[np.ndarray] | None  # observed solutions: one for each example, or many for one θ
     seed: int
     call: int
@@ -54,7 +54,7 @@ def target(request: Request) -> list[np.ndarray]:
 def data(request: Request) -> list[np.ndarray]:
     """A uniformly drawn observation for each chain."""
     targets = _needed(request, "data")
-    rows = stream_keys(request.seed, request.call, request.index, request.chains) % np.uint64(len(targets))
+    rows = stream_keys(request.seed, request.call, request.keys, request.chains) % np.uint64(len(targets))
     return [np.asarray(targets)[r] for r in rows.astype(np.int64)]
 
 
@@ -97,7 +97,7 @@ class Persistent:
         self.ends: dict[int, np.ndarray] = {}  # key of an example → (C, size)
 
     def __call__(self, request: Request) -> list[np.ndarray | None]:
-        known = [self.ends.get(key) for key in request.index.tolist()]
+        known = [self.ends.get(key) for key in request.keys.tolist()]
         for rows in known:
             if rows is not None and len(rows) != request.chains:
                 raise ValueError(f"chains must be {len(rows)} as in the calls before, got {request.chains}.")
@@ -105,9 +105,9 @@ class Persistent:
             return known
         return [new if rows is None else rows for new, rows in zip(self.first(request), known, strict=True)]
 
-    def remember(self, index: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
+    def remember(self, keys: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
         """Keep where chains ended."""
-        for key, rows in zip(index.tolist(), solutions, strict=True):
+        for key, rows in zip(keys.tolist(), solutions, strict=True):
             self.ends[key] = np.array(rows)
 
 
@@ -116,7 +116,8 @@ def resolve(start: Any) -> Start:
     if isinstance(start, str):
         if start not in WORDS:
             raise ValueError(f"start must be one of {', '.join(map(repr, WORDS))}, an array or a callable, got {start!r}.")
-        return Persistent() if start == "persistent" else {"random": random, "target": target, "data": data}[start]
+        words: dict[str, Start] = {"random": random, "target": target, "data": data}
+        return Persistent() if start == "persistent" else words[start]
     return start if callable(start) else Given(start)
 
 

@@ -243,7 +243,7 @@ class _Expectation(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, theta: Tensor, layer: LocalSearchLayer, problem: Any, start: Any, index: Any, guide: Any) -> Tensor:
-        array = _array(theta)
+        array: Any = _array(theta)
         if isinstance(problem, _Ragged):
             array, problem = np.split(array, np.cumsum(problem.sizes)[:-1]), problem.problems
         result, begin, _ = layer.run(array, problem, start, index, None if guide is None else _array(guide))
@@ -255,7 +255,7 @@ class _Expectation(torch.autograd.Function):
     def _product(ctx: Any, direction: Tensor) -> Tensor:
         result, begin = ctx.again
         flat = np.ascontiguousarray(_array(direction), np.float64).reshape(-1)
-        product = covariance_over_t(run_again(result, *begin, flat))
+        product = covariance_over_t(run_again(result, begin, flat))
         return _like(np.concatenate(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
 
     @staticmethod

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from functools import cache
 from itertools import combinations
+from math import exp, log
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from movegrad._rng import integer
 from movegrad._specialise import jit
-from movegrad._validate import integer_in
+from movegrad._validate import integer_in, positive
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import Phi, binary_phi, weighted
+from movegrad.problems._sum_tree import tree_draw, tree_fill, tree_set, tree_size, tree_without
 from movegrad.problems.hypercube import shuffle
 
 
@@ -21,13 +23,23 @@ class Data(NamedTuple):
     k: int
     swaps: np.ndarray
     linear: np.ndarray  # of φ, or empty
+    beta: float  # temperature of the guided swap; 0 stands for 2t
 
 
 class State(NamedTuple):
-    """``items`` is a permutation of the coordinates: the k ones first, then the zeros."""
+    """``items`` is a permutation of the coordinates: the k ones first, then the zeros.
+
+    For the guided swap, ``place`` is its inverse, ``drop`` and ``add`` are the weights e^(−θ/β) and e^(θ/β) of all items, and the
+    trees hold those of the ones and of the zeros.
+    """
 
     y: np.ndarray
     items: np.ndarray
+    place: np.ndarray
+    drop: np.ndarray
+    add: np.ndarray
+    drop_tree: np.ndarray
+    add_tree: np.ndarray
 
 
 # --- swap a one against a zero: N¹ -----------------------------------------------------------------------------------
@@ -84,12 +96,90 @@ def apply_several(data, state, move):
         apply_swap(data, state, (a, data.k + a))
 
 
-SWAP = Move("swap", propose_swap, change_swap, apply_swap, changes=2)
+# --- a swap guided by θ -----------------------------------------------------------------------------------------------
+
+
+@jit
+def propose_guided(data, state, rng):
+    """Drop i with probability ∝ e^(−θᵢ/β), add j ∝ e^(θⱼ/β)."""
+    drop, add = state.drop, state.add
+    i, j = tree_draw(state.drop_tree, rng), tree_draw(state.add_tree, rng)
+    back = drop[j] * add[i] / ((tree_without(state.drop_tree, i) + drop[j]) * (tree_without(state.add_tree, j) + add[i]))
+    forth = drop[i] * add[j] / (state.drop_tree[1] * state.add_tree[1])
+    return (state.place[i], state.place[j]), log(back / forth)
+
+
+@jit
+def follow(state, i, j):
+    """Bring what the guided swap needs up to date, after item i was dropped and j was added."""
+    tree_set(state.drop_tree, i, 0.0)
+    tree_set(state.drop_tree, j, state.drop[j])
+    tree_set(state.add_tree, j, 0.0)
+    tree_set(state.add_tree, i, state.add[i])
+    state.place[i], state.place[j] = state.place[j], state.place[i]
+
+
+@jit
+def apply_swap_and_follow(data, state, move):
+    i, j = state.items[move[0]], state.items[move[1]]
+    apply_swap(data, state, move)
+    follow(state, i, j)
 
 
 @cache
-def swap_several(slot: int, swaps: int) -> Move:
-    return Move(f"swap {swaps}", propose_several(slot), change_several, apply_several, changes_several)
+def propose_several_and_follow(slot):
+    propose_plain = propose_several(slot)
+
+    @jit
+    def propose(data, state, rng):
+        move, log_ratio = propose_plain(data, state, rng)
+        for n in range(len(state.y)):  # the proposal shuffled the items
+            state.place[state.items[n]] = n
+        return move, log_ratio
+
+    return propose
+
+
+@jit
+def apply_several_and_follow(data, state, move):
+    for a in range(move):
+        apply_swap_and_follow(data, state, (a, data.k + a))
+
+
+@jit
+def prepare_guided(data, guide, temperature, state):
+    """Weights relative to the largest, and not below e^−40: every item can be drawn, and nothing overflows."""
+    prepare(data, guide, temperature, state)
+    beta = data.beta if data.beta > 0.0 else 2.0 * temperature
+    low, high = guide[0], guide[0]
+    for i in range(len(guide)):
+        low, high = min(low, guide[i]), max(high, guide[i])
+    leaves = len(state.drop_tree) // 2
+    for n in range(leaves):
+        state.drop_tree[leaves + n] = state.add_tree[leaves + n] = 0.0
+    for n in range(len(state.y)):
+        i = state.items[n]
+        state.place[i] = n
+        state.drop[i] = exp(max((low - guide[i]) / beta, -40.0))
+        state.add[i] = exp(max((guide[i] - high) / beta, -40.0))
+        if state.y[i]:
+            state.drop_tree[leaves + i] = state.drop[i]
+        else:
+            state.add_tree[leaves + i] = state.add[i]
+    tree_fill(state.drop_tree)
+    tree_fill(state.add_tree)
+
+
+SWAP = Move("swap", propose_swap, change_swap, apply_swap, changes=2)
+SWAP_AND_FOLLOW = Move("swap", propose_swap, change_swap, apply_swap_and_follow, changes=2)
+GUIDED_SWAP = Move("guided swap", propose_guided, change_swap, apply_swap_and_follow, changes=2)
+
+
+@cache
+def swap_several(slot: int, swaps: int, guided: bool) -> Move:
+    propose = propose_several_and_follow(slot) if guided else propose_several(slot)
+    apply = apply_several_and_follow if guided else apply_several
+    return Move(f"swap {swaps}", propose, change_several, apply, changes_several)
 
 
 # --- the set ---------------------------------------------------------------------------------------------------------
@@ -135,8 +225,12 @@ class TopK(Problem):
         Number of items and of those to choose, 0 < k < d.
     swaps : int or sequence of int
         One move for each given s: s chosen items against s others, all at once (the paper's Nˢ, 1 ≤ s ≤ min(k, d−k)).
+    guided : bool
+        Mix in a swap that drops i with probability ∝ e^(−θᵢ/β) and adds j ∝ e^(θⱼ/β); ``swaps=()`` leaves it alone.
+    beta : float, optional
+        Temperature β of the guided swap; 2t by default ("locally balanced": with β = t it is over-guided and can stall).
     weights : sequence of float, optional
-        Shares of these moves; equal by default.
+        Shares of these moves, the guided one last; equal by default.
     phi : array of shape (d,) or jitted function ``phi(y)``, optional
         A term of the objective beside ⟨θ, y⟩.
     extra_moves : sequence of Move, optional
@@ -153,24 +247,39 @@ class TopK(Problem):
         k: int,
         swaps: int | Sequence[int] = 1,
         *,
+        guided: bool = False,
+        beta: float | None = None,
         weights: Sequence[float] | None = None,
         phi: Any = None,
         extra_moves: Sequence[Move] = (),
     ) -> None:
         d = integer_in(d, "d", 2)
         k = integer_in(k, "k", 1, d - 1)
-        sizes = [integer_in(s, "swaps", 1, min(k, d - k)) for s in np.atleast_1d(swaps)]
-        moves = [SWAP if s == 1 else swap_several(slot, s) for slot, s in enumerate(sizes)]
-        term = binary_phi(phi, d)
+        sizes = [integer_in(s, "swaps", 1, min(k, d - k)) for s in ([swaps] if np.ndim(swaps) == 0 else swaps)]
+        if not sizes and not guided:
+            raise ValueError("swaps must not be empty unless guided is True, got ().")
+        single = SWAP_AND_FOLLOW if guided else SWAP
+        moves = [single if s == 1 else swap_several(slot, s, guided) for slot, s in enumerate(sizes)]
+        term, n = binary_phi(phi, d), d if guided else 0
+        tree = np.zeros(tree_size(d) if guided else 0)
         super().__init__(
-            Data(k, np.array(sizes), term.linear),
-            State((np.arange(d) < k).astype(np.uint8), np.arange(d, dtype=np.int32)),
-            term.add_to([*weighted(moves, weights), *extra_moves]),
+            Data(k, np.array(sizes, np.int64), term.linear, 0.0 if beta is None else positive(beta, "beta")),
+            State(
+                (np.arange(d) < k).astype(np.uint8),
+                np.arange(d, dtype=np.int32),
+                np.zeros(n, np.int32),
+                np.zeros(n),
+                np.zeros(n),
+                tree,
+                tree,
+            ),
+            term.add_to([*weighted([*moves, GUIDED_SWAP] if guided else moves, weights), *extra_moves]),
             d,
-            prepare=prepare,
+            prepare=prepare_guided if guided else prepare,
             phi=term.total,
             contains=contains,
             random=random,
+            guided=guided,
             states=lambda: (_indicator(chosen, d) for chosen in combinations(range(d), k)),
             oracle=Subsets(k, term) if term.is_linear else None,
             name=f"TopK({d}, k={k})",

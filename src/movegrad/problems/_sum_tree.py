@@ -1,0 +1,50 @@
+"""Weighted draws among changing items in O(log d), with sums that cannot drift.
+
+A tree is an array of 2m numbers, m a power of two ≥ d: entry m + i is the weight of item i, entry n < m is the sum of entries 2n
+and 2n + 1. A change recomputes the sums above it; nothing is ever subtracted, so that peaked weights (10⁻¹² beside 1) stay exact.
+"""
+
+from movegrad._rng import coin
+from movegrad._specialise import jit
+
+
+def tree_size(d: int) -> int:
+    """Length of the array for d items."""
+    return 2 << max(d - 1, 0).bit_length()
+
+
+@jit
+def tree_fill(tree):
+    """Compute the sums from the leaves."""
+    for n in range(len(tree) // 2 - 1, 0, -1):
+        tree[n] = tree[2 * n] + tree[2 * n + 1]
+
+
+@jit
+def tree_set(tree, i, weight):
+    """Give item i a weight."""
+    n = len(tree) // 2 + i
+    tree[n] = weight
+    n >>= 1
+    while n > 0:
+        tree[n] = tree[2 * n] + tree[2 * n + 1]
+        n >>= 1
+
+
+@jit
+def tree_without(tree, i):
+    """Total weight of all items but i, without a subtraction."""
+    n, total = len(tree) // 2 + i, 0.0
+    while n > 1:
+        total += tree[n ^ 1]
+        n >>= 1
+    return total
+
+
+@jit
+def tree_draw(tree, rng):
+    """Item i with probability proportional to its weight; the total must be > 0."""
+    n, leaves = 1, len(tree) // 2
+    while n < leaves:
+        n = 2 * n + coin(rng, tree[2 * n + 1] / tree[n])
+    return n - leaves
