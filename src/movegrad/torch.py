@@ -144,8 +144,9 @@ class FenchelYoungLoss(nn.Module):
 
     Shape
     -----
-    Conditional: θ (…, d) and y (…, size). Unconditional: θ (d,) and observations y (N, size), or their mean T̄ (d,) with a start
-    other than the target. For a sequence of problems: sequences of vectors.
+    Conditional: θ (…, d) and y (…, size). Unconditional: θ (d,) and observations y (N, size). Where chains start neither at the
+    target nor at data, y may also be floats (…, d): values of T, such as means of observations, which are not in the set.
+    For a sequence of problems: sequences of vectors.
     """
 
     def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean") -> None:
@@ -168,7 +169,8 @@ class FenchelYoungLoss(nn.Module):
         if not many and values.shape[:-1] != tuple(theta.shape[:-1]):
             raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {values.shape}.")
         chosen = chosen or (self.persistent if many else starts.target)
-        is_mean = chosen is not starts.target and values.dtype.kind == "f" and values.ndim == 1
+        elsewhere = chosen is not starts.target and chosen is not starts.data
+        is_mean = elsewhere and values.dtype.kind == "f" and values.shape[-1] == problem.size
         targets, observed = (None, values) if is_mean else _observations(problem, values)
         result, _, shape = self.layer.run(
             _array(theta), problem, chosen, index, guide, targets, "y" if chosen is starts.target else "start"

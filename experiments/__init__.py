@@ -1,0 +1,1 @@
+"""Studies written against movegrad's public names alone."""
