@@ -131,7 +131,7 @@ def against_others(effort: Effort, chains: int) -> Iterator[Row]:
     for name, values in times.items():
         yield Row(f"{count}: {name}", "M steps/s", [1e-6 / t for t in values])
     for name in list(PROGRAMS)[1:]:
-        target = TARGETS[chains] if name == "tuned JAX" else ""
+        target = TARGETS[chains] if name == "plain JAX" else ""
         yield Row(f"{count}: speed, movegrad / {name}", "×", per_round(times[name], times["movegrad"]), target)
 
 

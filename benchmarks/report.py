@@ -80,13 +80,18 @@ def table(title: str, rows: Iterable[Row]) -> Table:
 
 
 def _number(x: float) -> str:
-    return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
+    return f"{x:.0f}" if x >= 100 else f"{x:#.3g}".rstrip(".")
 
 
 def save(path: Path, rows: Iterable[Row], **about: object) -> None:
     """All figures, and what they were measured with, as JSON: the file is complete or as it was before."""
     versions = {name: version(name) for name in ("numpy", "numba", "jax", "torch")}
-    system = {"machine": platform.machine(), "cpus": os.cpu_count(), "threads": mg.get_threads(), "python": platform.python_version()}
+    system = {
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "threads": mg.get_threads(),
+        "python": platform.python_version(),
+    }
     shown = [{**asdict(r), "median": r.median, "reached": r.reached} for r in rows]
     content = {"about": {**system, "movegrad": mg.__version__, **versions, **about}, "rows": shown}
     path.parent.mkdir(exist_ok=True)

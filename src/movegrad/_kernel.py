@@ -189,6 +189,12 @@ def advance(chain, goal, burn_in, correction, heat):
         save(chain, objective)
 
 
+@jit
+def clear(array):
+    for i in range(len(array)):
+        array[i] = 0.0
+
+
 prepare: Any
 contains: Any
 statistic: Any
@@ -206,6 +212,7 @@ def load(chain, plan, key, c):
         return False
     prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
     objective = phi(chain.data, solution)
+    clear(chain.mean)
     statistic(chain.data, solution, chain.mean)
     for i in range(len(sums)):
         objective += chain.theta[i] * chain.mean[i]
@@ -237,6 +244,7 @@ def record(chain, point):
 
 def finish(chain, burn_in):
     """Turn the running sums into averages over the iterates after burn-in."""
+    clear(chain.mean)
     statistic(chain.data, chain.state[0], chain.mean)
     averaged = chain.clock[DONE] - burn_in
     for i in range(len(chain.mean)):
@@ -312,8 +320,7 @@ def first_step(chain, plan, heat, last, key, c):
     if not load_one(chain, plan, key, c):
         return False
     chain.value[OBJECTIVE] = 0.0
-    for i in range(len(chain.mean)):
-        chain.mean[i] = 0.0
+    clear(chain.mean)
     mask = applicable(chain.data, chain.state)
     if not weigh_all(chain, mask, total_weight(mask, chain.weights)):
         chain.value[OBJECTIVE] = np.nan

@@ -27,7 +27,7 @@ of a move           arguments                      returns
 of the problem
 ``prepare``         data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
                     state                          stands for it if the proposal's guide is frozen
-``statistic``       data, solution, out            nothing: writes T(y) to ``out``. Default: T(y) = y
+``statistic``       data, solution, out            nothing: writes T(y) to ``out``, which holds zeros. Default: T(y) = y
 ``phi``             data, solution                 φ(y). Default: 0
 ``contains``        data, solution                 is this solution in the set? Asked of every start
 ``random``          data, rng, solution            nothing: writes a uniformly drawn solution

@@ -294,7 +294,7 @@ def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: np.n
 def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Observed solutions (n, size), which must be in the set, and their T(y) (n, d)."""
     solutions = np.ascontiguousarray(starts.as_solutions(y, problem, "y"))
-    out = np.empty((len(solutions), problem.size))
+    out = np.zeros((len(solutions), problem.size))
     bad = observer(problem)(*problem.packed, 0, solutions, out)
     if bad >= 0:
         raise ValueError(f"y must be in the set, got {solutions[bad]} in row {bad}.")
