@@ -10,6 +10,7 @@ from movegrad import start as start
 from movegrad._rng import categorical as categorical
 from movegrad._rng import coin as coin
 from movegrad._rng import integer as integer
+from movegrad._rng import leaf as leaf
 from movegrad._specialise import jit as jit
 from movegrad._threads import get_threads as get_threads
 from movegrad._threads import set_threads as set_threads

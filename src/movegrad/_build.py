@@ -112,6 +112,11 @@ def random_nothing(data, rng, solution):
     pass
 
 
+@inline
+def greedy_nothing(data, guide, solution):
+    pass
+
+
 # --- binding -----------------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +225,7 @@ def _build(kind: Kind, options: Options):
     load_one = specialize(
         _kernel.load,
         random=functions.random or random_nothing,
+        greedy=functions.greedy or greedy_nothing,
         contains=functions.contains or anything,
         prepare=functions.prepare or prepare_nothing,
         statistic=functions.statistic or identity,

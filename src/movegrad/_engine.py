@@ -166,7 +166,7 @@ def run(
     batch: Batch,
     settings: Settings,
     start: np.ndarray | None = None,
-    drawn: np.ndarray | None = None,
+    kinds: np.ndarray | None = None,
     index: np.ndarray | None = None,
     guide: np.ndarray | None = None,
     direction: np.ndarray | None = None,
@@ -177,7 +177,7 @@ def run(
     Parameters
     ----------
     start : flat array of solutions, example after example and chain after chain; None draws all of them uniformly
-    drawn : (E,) whether the start of an example is to be drawn uniformly all the same
+    kinds : (E,) how each example starts: NOT_LOADED (as given), NOT_DRAWN or NOT_BUILT
     index : (E,) keys of the examples in their generators; None numbers them
     guide : like θ, what guided moves look at; None is θ
     direction : like θ, v of the covariance product
@@ -185,9 +185,7 @@ def run(
     """
     kernel = build(batch.problem, settings.options)
     chains = _allocate(batch, settings, start, index, guide, direction)
-    chains.clock[:, DONE] = NOT_DRAWN if start is None else NOT_LOADED
-    if drawn is not None and drawn.any():
-        chains.clock[np.repeat(drawn, settings.chains), DONE] = NOT_DRAWN
+    chains.clock[:, DONE] = (NOT_DRAWN if start is None else NOT_LOADED) if kinds is None else np.repeat(kinds, settings.chains)
     points = chains.trace.shape[1]
     every = 0 if points == 0 else max(1, int(np.max(settings.steps)) // points)
     plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)

@@ -59,6 +59,9 @@ class Enumerator:
         self.probability *= weights[i] / cumulative[-1]
         return i
 
+    def leaf(self, tree: np.ndarray) -> int:
+        return self.categorical(np.cumsum(tree[len(tree) // 2 :]))
+
 
 def paths(run: Callable[[Enumerator], Any]) -> Iterator[tuple[float, Any]]:
     """(probability, result) of ``run`` for every path of its draws that has a chance."""

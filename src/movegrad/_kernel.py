@@ -19,7 +19,7 @@ from movegrad._specialise import jit
 DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
 # Columns of Chains.clock.
 DONE, GOAL = 0, 1
-NOT_LOADED, NOT_DRAWN = -1, -2  # in DONE: the start is given; it is to be drawn uniformly
+NOT_LOADED, NOT_DRAWN, NOT_BUILT = -1, -2, -3  # in DONE: the start is given; it is to be drawn; to be built by ``greedy``
 # Columns of Chains.value. The last two serve the covariance product: s = ⟨v, T(y)⟩ and its sum over averaged iterates.
 OBJECTIVE, BEST_OBJECTIVE, INVERSE_TEMPERATURE, PROJECTION, PROJECTION_SUM = 0, 1, 2, 3, 4
 VALUES = 5
@@ -200,6 +200,7 @@ contains: Any
 statistic: Any
 phi: Any
 random: Any
+greedy: Any
 
 
 def load(chain, plan, key, c):
@@ -208,6 +209,8 @@ def load(chain, plan, key, c):
     seed_stream(chain.rng, plan.seed, plan.call, key, c % plan.chains)
     if chain.clock[DONE] == NOT_DRAWN:
         random(chain.data, chain.rng, solution)
+    elif chain.clock[DONE] == NOT_BUILT:
+        greedy(chain.data, chain.guide, solution)
     if not contains(chain.data, solution):
         return False
     prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)

@@ -1,6 +1,7 @@
 """Random draws of a chain: an explicit generator, and only choices that can be enumerated.
 
-A move draws through :func:`integer`, :func:`coin` and :func:`categorical` alone. The first argument decides what that means:
+A move draws through :func:`integer`, :func:`coin`, :func:`categorical` and :func:`leaf` alone. The first argument decides what that
+means:
 
 * ``uint64[2]``: the state of a xoroshiro128++ generator (Blackman and Vigna, 2021), what a chain runs on;
 * ``float64[:]``: an odometer that visits every sequence of outcomes once, with its probability, in compiled code;
@@ -97,6 +98,19 @@ def _random_categorical(rng, cumulative):
     return low
 
 
+@inner
+def _random_leaf(rng, tree):
+    """Descend by one uniform number; a subtree without weight is never entered."""
+    n, leaves = 1, len(tree) // 2
+    u = uniform(rng) * tree[1]
+    while n < leaves:
+        n *= 2
+        if u >= tree[n] and tree[n + 1] > 0.0:
+            u -= tree[n]
+            n += 1
+    return n - leaves
+
+
 # --- the odometer ----------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +162,21 @@ def _listed_categorical(rng, cumulative):
 
 
 @inner
+def _listed_leaf(rng, tree):
+    leaves, possible = len(tree) // 2, 0
+    for i in range(leaves):
+        possible += tree[leaves + i] > 0.0
+    left = _turn(rng, possible)
+    for i in range(leaves):
+        if tree[leaves + i] > 0.0:
+            if left == 0:
+                rng[_PROBABILITY] *= tree[leaves + i] / tree[1]
+                return i
+            left -= 1
+    return 0
+
+
+@inner
 def odometer_start(rng):
     """Set the odometer to the first path."""
     rng[_DEPTH] = 0.0
@@ -194,6 +223,11 @@ def categorical(rng, cumulative):
     return rng.categorical(cumulative)
 
 
+def leaf(rng, tree):
+    """Item i with probability proportional to leaf i of a sum tree, in O(log n); see ``movegrad.problems._sum_tree``."""
+    return rng.leaf(tree)
+
+
 def _is_generator(rng):
     return isinstance(rng, types.Array) and rng.dtype == types.uint64
 
@@ -217,3 +251,10 @@ def _categorical(rng, cumulative):
     if _is_generator(rng):
         return lambda rng, cumulative: _random_categorical(rng, cumulative)
     return lambda rng, cumulative: _listed_categorical(rng, cumulative)
+
+
+@overload(leaf)
+def _leaf(rng, tree):
+    if _is_generator(rng):
+        return lambda rng, tree: _random_leaf(rng, tree)
+    return lambda rng, tree: _listed_leaf(rng, tree)

@@ -31,6 +31,7 @@ of the problem
 ``phi``             data, solution                 φ(y). Default: 0
 ``contains``        data, solution                 is this solution in the set? Asked of every start
 ``random``          data, rng, solution            nothing: writes a uniformly drawn solution
+``greedy``          data, guide, solution          nothing: writes a good solution for θ = guide, quickly; where ``solve`` begins
 ``applicable``      data, state                    bit s is set if move s is in Q(y). Default: all moves, always
 =================== ============================== =====================================================================
 """
@@ -86,6 +87,7 @@ class Functions(NamedTuple):
     phi: Jitted | None = None
     contains: Jitted | None = None
     random: Jitted | None = None
+    greedy: Jitted | None = None
     applicable: Jitted | None = None
 
 
@@ -102,7 +104,7 @@ class Kind(NamedTuple):
 
 
 _MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
-_ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "applicable": 2}
+_ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "applicable": 2}
 
 
 class Problem:
@@ -118,7 +120,7 @@ class Problem:
         At least one.
     size : int
         d, the number of entries of θ and of T(y).
-    prepare, statistic, phi, contains, random, applicable : jitted functions, optional
+    prepare, statistic, phi, contains, random, greedy, applicable : jitted functions, optional
         See the table at the top of this module.
     guided : bool
         Whether proposals depend on θ, through the guide given to ``prepare``.
@@ -142,6 +144,7 @@ class Problem:
         phi: Jitted | None = None,
         contains: Jitted | None = None,
         random: Jitted | None = None,
+        greedy: Jitted | None = None,
         applicable: Jitted | None = None,
         guided: bool = False,
         states: Callable[[], Iterable[np.ndarray]] | None = None,
@@ -152,7 +155,7 @@ class Problem:
         self.state = state
         self.moves = tuple(moves)
         self.size = int(size)
-        self.functions = Functions(prepare, statistic, phi, contains, random, applicable)
+        self.functions = Functions(prepare, statistic, phi, contains, random, greedy, applicable)
         self.guided = guided
         self.states = states
         self.oracle = oracle

@@ -114,7 +114,7 @@ def solve(
     time_limit: float | None = None,
     schedule: Any = None,
     chains: int = 1,
-    start: Any = "random",
+    start: Any = "greedy",
     correction: bool = False,
     guide: Any = None,
     index: Any = None,
@@ -274,12 +274,12 @@ def run_from(
     keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
     problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
     request = starts.Request(problems, settings.chains, keys, targets, settings.seed, settings.call)
-    solutions, drawn = starts.flatten(chosen(request), request)
+    solutions, kinds = starts.flatten(chosen(request), request)
     guide = None if guide is None else like_theta(guide, "guide", batch, problem)
-    result = run(batch, settings, solutions, drawn, keys, guide, direction, progress)
+    result = run(batch, settings, solutions, kinds, keys, guide, direction, progress)
     if hasattr(chosen, "remember"):
         chosen.remember(keys, list(result.solutions))
-    return result, (solutions, drawn)
+    return result, (solutions, kinds)
 
 
 def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: np.ndarray) -> Run:

@@ -3,7 +3,8 @@
 =============== ======================================================================================================
 word            the chain begins at
 =============== ======================================================================================================
-``"random"``    a uniform draw from the set, or the problem's own solution where ``random`` is not given
+``"random"``    a draw from the set (uniform, unless the problem says otherwise), or the problem's own solution
+``"greedy"``    what the problem's ``greedy`` builds for θ, else as ``"random"``
 ``"target"``    the observation of its example (the default of conditional learning)
 ``"data"``      a uniformly drawn observation (contrastive divergence)
 ``"persistent"`` where the chain of the same example and number ended in the call before; at first a uniform draw
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_LOADED
 from movegrad._rng import stream_keys
 from movegrad.problem import Problem
 
@@ -30,15 +32,23 @@ class Request(NamedTuple):
     call: int
 
 
-Start = Callable[[Request], Sequence[np.ndarray | None]]  # (C, size) for each example; None: a uniform draw
-WORDS = ("random", "target", "data", "persistent")
+Solutions = np.ndarray | int  # (C, size) of one example, or DRAW or BUILD
+Start = Callable[[Request], Sequence[Solutions]]
+WORDS = ("random", "greedy", "target", "data", "persistent")
+DRAW, BUILD = NOT_DRAWN, NOT_BUILT  # let the kernel draw the start, or build it for θ
 
 
-def random(request: Request) -> list[np.ndarray | None]:
-    """A uniform draw, or the problem's own solution."""
-    return [
-        None if p.functions.random else np.broadcast_to(p.solution, (request.chains, len(p.solution))) for p in request.problems
-    ]
+def greedy(request: Request) -> list[Solutions]:
+    """What the problem builds for θ."""
+    if request.problems[0].functions.greedy is None:
+        return random(request)
+    return [BUILD] * len(request.problems)
+
+
+def random(request: Request) -> list[Solutions]:
+    """A draw, or the problem's own solution."""
+    own = request.problems[0].functions.random is None
+    return [np.broadcast_to(p.solution, (request.chains, len(p.solution))) if own else DRAW for p in request.problems]
 
 
 def target(request: Request) -> list[np.ndarray]:
@@ -96,13 +106,11 @@ class Persistent:
         self.first = first
         self.ends: dict[int, np.ndarray] = {}  # key of an example → (C, size)
 
-    def __call__(self, request: Request) -> list[np.ndarray | None]:
+    def __call__(self, request: Request) -> list[Solutions]:
         known = [self.ends.get(key) for key in request.keys.tolist()]
         for rows in known:
             if rows is not None and len(rows) != request.chains:
                 raise ValueError(f"chains must be {len(rows)} as in the calls before, got {request.chains}.")
-        if all(rows is not None for rows in known):
-            return known
         return [new if rows is None else rows for new, rows in zip(self.first(request), known, strict=True)]
 
     def remember(self, keys: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
@@ -116,24 +124,28 @@ def resolve(start: Any) -> Start:
     if isinstance(start, str):
         if start not in WORDS:
             raise ValueError(f"start must be one of {', '.join(map(repr, WORDS))}, an array or a callable, got {start!r}.")
-        words: dict[str, Start] = {"random": random, "target": target, "data": data}
+        words: dict[str, Start] = {"random": random, "greedy": greedy, "target": target, "data": data}
         return Persistent() if start == "persistent" else words[start]
     return start if callable(start) else Given(start)
 
 
-def flatten(starts: Sequence[np.ndarray | None], request: Request) -> tuple[np.ndarray, np.ndarray]:
-    """Starts as one array of solutions, and (E,) whether the start of an example is still to be drawn."""
+def flatten(starts: Sequence[Solutions], request: Request) -> tuple[np.ndarray, np.ndarray]:
+    """Starts as one array of solutions, and (E,) what the kernel is to do: NOT_LOADED (as given), DRAW or BUILD."""
     if len(starts) != len(request.problems):
         raise ValueError(f"start must give one entry for each of the {len(request.problems)} examples, got {len(starts)}.")
-    rows = []
-    for start, problem in zip(starts, request.problems, strict=True):
+    rows, kinds = [], np.full(len(starts), NOT_LOADED)
+    for e, (start, problem) in enumerate(zip(starts, request.problems, strict=True)):
         shape = (request.chains, len(problem.solution))
-        row = np.zeros(shape, problem.solution.dtype) if start is None else as_solutions(start, problem, "start")
+        if isinstance(start, int):
+            kinds[e] = start
+            rows.append(np.zeros(shape, problem.solution.dtype))
+            continue
+        row = as_solutions(start, problem, "start")
         if row.shape != shape:
             raise ValueError(f"start must give shape {shape} for each example, got {row.shape}.")
         rows.append(row)
     flat = rows[0] if len(rows) == 1 else np.concatenate([r.reshape(-1) for r in rows])
-    return flat.reshape(-1), np.array([s is None for s in starts])
+    return flat.reshape(-1), kinds
 
 
 def as_solutions(values: Any, problem: Problem, name: str) -> np.ndarray:

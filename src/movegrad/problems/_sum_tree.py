@@ -1,10 +1,10 @@
 """Weighted draws among changing items in O(log d), with sums that cannot drift.
 
 A tree is an array of 2m numbers, m a power of two ≥ d: entry m + i is the weight of item i, entry n < m is the sum of entries 2n
-and 2n + 1. A change recomputes the sums above it; nothing is ever subtracted, so that peaked weights (10⁻¹² beside 1) stay exact.
+and 2n + 1. A change recomputes the sums above it; nothing is ever subtracted from them, so that peaked weights (10⁻¹² beside 1)
+stay exact.
 """
 
-from movegrad._rng import coin
 from movegrad._specialise import jit
 
 
@@ -33,18 +33,12 @@ def tree_set(tree, i, weight):
 
 @jit
 def tree_without(tree, i):
-    """Total weight of all items but i, without a subtraction."""
-    n, total = len(tree) // 2 + i, 0.0
+    """Total weight of all items but i. Subtracts only where that is exact; else adds up what stands beside the path."""
+    n = len(tree) // 2 + i
+    if tree[n] < 0.5 * tree[1]:
+        return tree[1] - tree[n]
+    total = 0.0
     while n > 1:
         total += tree[n ^ 1]
         n >>= 1
     return total
-
-
-@jit
-def tree_draw(tree, rng):
-    """Item i with probability proportional to its weight; the total must be > 0."""
-    n, leaves = 1, len(tree) // 2
-    while n < leaves:
-        n = 2 * n + coin(rng, tree[2 * n + 1] / tree[n])
-    return n - leaves

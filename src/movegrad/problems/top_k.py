@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._rng import integer
+from movegrad._rng import integer, leaf
 from movegrad._specialise import jit
 from movegrad._validate import integer_in, positive
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import Phi, binary_phi, weighted
-from movegrad.problems._sum_tree import tree_draw, tree_fill, tree_set, tree_size, tree_without
+from movegrad.problems._sum_tree import tree_fill, tree_set, tree_size, tree_without
 from movegrad.problems.hypercube import shuffle
 
 
@@ -103,7 +103,7 @@ def apply_several(data, state, move):
 def propose_guided(data, state, rng):
     """Drop i with probability ∝ e^(−θᵢ/β), add j ∝ e^(θⱼ/β)."""
     drop, add = state.drop, state.add
-    i, j = tree_draw(state.drop_tree, rng), tree_draw(state.add_tree, rng)
+    i, j = leaf(rng, state.drop_tree), leaf(rng, state.add_tree)
     back = drop[j] * add[i] / ((tree_without(state.drop_tree, i) + drop[j]) * (tree_without(state.add_tree, j) + add[i]))
     forth = drop[i] * add[j] / (state.drop_tree[1] * state.add_tree[1])
     return (state.place[i], state.place[j]), log(back / forth)
@@ -255,7 +255,7 @@ class TopK(Problem):
     ) -> None:
         d = integer_in(d, "d", 2)
         k = integer_in(k, "k", 1, d - 1)
-        sizes = [integer_in(s, "swaps", 1, min(k, d - k)) for s in ([swaps] if np.ndim(swaps) == 0 else swaps)]
+        sizes = [integer_in(s, "swaps", 1, min(k, d - k)) for s in np.atleast_1d(np.asarray(swaps))]
         if not sizes and not guided:
             raise ValueError("swaps must not be empty unless guided is True, got ().")
         single = SWAP_AND_FOLLOW if guided else SWAP
