@@ -8,12 +8,13 @@ Rules for everything under ``@mg.jit``: numbers in, numbers out; allocate nothin
 """
 
 from itertools import product
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
 import movegrad as mg
-from movegrad import integer
+from movegrad import categorical, integer
 
 
 class Data(NamedTuple):
@@ -21,13 +22,14 @@ class Data(NamedTuple):
 
     price: np.ndarray  # (d,)
     limit: int
+    subsets: np.ndarray  # (limit + 1,) how many solutions have 0, up to 1, up to 2, … ones
 
 
 class State(NamedTuple):
     """TODO: the solution first, then what you want to have at hand about it. One-dimensional arrays only."""
 
     y: np.ndarray  # (d,) the solution: integers that are the same only if the solution is the same
-    count: np.ndarray  # (1,) derived: number of ones
+    ones: np.ndarray  # (1,) derived: how many there are
 
 
 # --- move 1: flip one bit --------------------------------------------------------------------------------------------
@@ -58,20 +60,20 @@ def gain_flip(data, state, move):
 @mg.jit
 def feasible_flip(data, state, move):
     """TODO (optional, if y' is always in the set): is y' in the set? Asked only of proposals that would be accepted."""
-    return state.count[0] + 1 - 2 * state.y[move] <= data.limit
+    return state.ones[0] + 1 - 2 * state.y[move] <= data.limit
 
 
 @mg.jit
 def apply_flip(data, state, move):
     """TODO: turn the state into y', with all that is derived from the solution."""
-    state.count[0] += 1 - 2 * state.y[move]
+    state.ones[0] += 1 - 2 * state.y[move]
     state.y[move] = 1 - state.y[move]
 
 
 @mg.jit
 def applicable_after_flip(data, state, move):
     """TODO (optional, with ``applicable``): what ``applicable`` will say at y'."""
-    return moves_at(state.count[0] + 1 - 2 * state.y[move], len(state.y))
+    return moves_at(state.ones[0] + 1 - 2 * state.y[move], len(state.y))
 
 
 # --- move 2: exchange a chosen item for another. TODO: delete it, or add as many moves as you like --------------------
@@ -111,30 +113,30 @@ def apply_exchange(data, state, move):
 
 @mg.jit
 def applicable_after_exchange(data, state, move):
-    return moves_at(state.count[0], len(state.y))
+    return moves_at(state.ones[0], len(state.y))
 
 
 # --- the set ---------------------------------------------------------------------------------------------------------
 
 
 @mg.jit
-def moves_at(count, d):
+def moves_at(ones, d):
     """A helper: jitted functions may call each other."""
-    return 3 if 0 < count < d else 1
+    return 3 if 0 < ones < d else 1
 
 
 @mg.jit
 def applicable(data, state):
     """TODO (optional, if every move can always be tried): bit s is set if move s can be drawn at y. Never 0."""
-    return moves_at(state.count[0], len(state.y))
+    return moves_at(state.ones[0], len(state.y))
 
 
 @mg.jit
 def prepare(data, guide, temperature, state):
     """TODO (optional, if nothing is derived): fill all fields but the solution. They come with whatever was in memory."""
-    state.count[0] = 0
+    state.ones[0] = 0
     for i in range(len(state.y)):
-        state.count[0] += state.y[i]
+        state.ones[0] += state.y[i]
 
 
 @mg.jit
@@ -166,18 +168,11 @@ def contains(data, y):
 
 @mg.jit
 def random(data, rng, y):
-    """TODO (optional, then chains begin at the solution given below): write a uniformly drawn solution to y.
-
-    Here: draw all bits until at most ``limit`` are ones.
-    """
-    ones = len(y)
-    while ones > data.limit or ones == len(y):
-        ones = 0
-        for i in range(len(y)):
-            y[i] = integer(rng, 2)
-            ones += y[i]
-        if ones == len(y) and ones <= data.limit:
-            return
+    """TODO (optional, then chains begin at the solution given below): write a uniformly drawn solution to y."""
+    left = categorical(rng, data.subsets)  # how many ones, then which: item i is one of them with probability left / (d − i)
+    for i in range(len(y)):
+        y[i] = integer(rng, len(y) - i) < left
+        left -= y[i]
 
 
 FLIP = mg.Move(
@@ -200,3 +195,56 @@ EXCHANGE = mg.Move(
     applicable_after=applicable_after_exchange,
     weight=0.5,  # drawn half as often as flip
 )
+
+
+class Template(mg.Problem):
+    """TODO: name it, say what y, θ and T are with their shapes, and pass on what you kept.
+
+    Y = {y ∈ {0,1}^d : Σ yᵢ ≤ limit}, T(y) = y, φ(y) = −Σ priceᵢ yᵢ.
+
+    Parameters
+    ----------
+    price : array (d,)
+    limit : int
+        Number of items that may be chosen, 1 ≤ limit ≤ d.
+    """
+
+    def __init__(self, price: np.ndarray, limit: int) -> None:
+        d = len(price)
+        if d < 2:
+            raise ValueError(f"price must have at least 2 entries, got {d}.")
+        if not 1 <= limit <= d:
+            raise ValueError(f"limit must be in 1..{d}, got {limit}.")
+        subsets = np.cumsum([float(comb(d, ones)) for ones in range(limit + 1)])
+        super().__init__(
+            Data(np.asarray(price, float), limit, subsets),
+            State(np.zeros(d, np.int8), np.zeros(1, np.int32)),  # TODO: a feasible solution; the dtypes are kept
+            [FLIP, EXCHANGE],
+            d,  # TODO: number of entries of θ and T
+            prepare=prepare,
+            statistic=statistic,
+            phi=phi,
+            contains=contains,
+            random=random,
+            applicable=applicable,
+            states=lambda: (np.array(y) for y in product((0, 1), repeat=d) if sum(y) <= limit),
+            name=f"Template({d})",
+        )
+        # TODO: ``states`` lists every solution of a small instance. With it, check can tell which ones your moves never reach.
+
+
+# TODO: an instance with at most a few thousand solutions, for ``check``.
+problem = Template(np.array([0.3, 0.1, 0.4, 0.1, 0.5]), limit=3)
+
+
+def main() -> None:
+    print(mg.check(problem).raise_if_wrong())
+    theta = np.linspace(-1.0, 1.0, problem.size)
+    result = mg.sample(problem, theta, steps=100_000, chains=4)
+    print(result.info)
+    print("sampled E[T(Y)]", result.mean.round(3))
+    print("exact   E[T(Y)]", mg.exact.marginals(problem, theta).round(3))
+
+
+if __name__ == "__main__":
+    main()

@@ -46,14 +46,14 @@ def edge(y, p, q):
 
 @mg.jit
 def reverse(y, first, last):
-    """Turn round y[first..last]."""
+    """Reverse y[first..last]."""
     while first < last:
         y[first], y[last] = y[last], y[first]
         first += 1
         last -= 1
 
 
-# 2-opt: turn round y[i..j], 1 ≤ i < j < n. Each of the (n−1)(n−2)/2 pairs is as likely as any other, here and at y', and
+# 2-opt: reverse y[i..j], 1 ≤ i < j < n. Each of the (n−1)(n−2)/2 pairs is as likely as any other, here and at y', and
 # the same pair leads back: the log ratio is 0.
 
 
@@ -87,7 +87,7 @@ def apply_two_opt(data, state, move):
 def propose_or_opt(data, state, rng):
     length = 1 + integer(rng, data.longest)
     rest = len(state.y) - length
-    start, gap = 1 + integer(rng, rest), 1 + integer(rng, rest - 1)
+    start, gap = 1 + integer(rng, rest), 1 + integer(rng, rest - 1)  # not the gap it leaves
     if gap < start:
         return (gap, start, start + length), 0.0
     return (start, start + length, gap + length + 1), 0.0
@@ -122,7 +122,7 @@ def statistic(data, y, out):
 
 @mg.jit
 def contains(data, y):
-    """Is y an order of all cities that begins with 0? Once for each start, so O(n²) without scratch space will do."""
+    """Is y an order of all cities that begins with 0? Asked once for each start, so O(n²) will do."""
     for k in range(len(y)):
         if not 0 <= y[k] < len(y):
             return False
@@ -144,11 +144,11 @@ def random(data, rng, y):
 class TSP(mg.Problem):
     """All tours through n ≥ 3 cities; θ and T have one entry for each edge, d = n(n−1)/2. θ = −distances: the shortest tour."""
 
-    def __init__(self, n: int, longest: int = 3) -> None:
+    def __init__(self, n: int) -> None:
         if n < 3:
             raise ValueError(f"n must be ≥ 3, got {n}.")
         super().__init__(
-            Data(min(longest, n - 2)),
+            Data(min(3, n - 2)),
             State(np.arange(n, dtype=np.int32)),
             [TWO_OPT, OR_OPT],
             n * (n - 1) // 2,
@@ -158,6 +158,9 @@ class TSP(mg.Problem):
             states=lambda: (np.array((0, *rest)) for rest in permutations(range(1, n))),
             name=f"TSP({n})",
         )
+
+
+problem = TSP(6)  # small enough to prove: movegrad check examples/tsp.py:problem
 
 
 # --- what to do with it ----------------------------------------------------------------------------------------------
@@ -220,7 +223,7 @@ def draw(cities: np.ndarray, tours: dict[str, np.ndarray], cost: np.ndarray) -> 
     figure.savefig(OUT / "tsp.png", dpi=150)
 
 
-# A toy for learning: the cost of an edge is its distance plus a toll, and a third feature has nothing to do with it. We
+# A toy for learning: the cost of an edge is its distance plus half a toll, and a third feature has nothing to do with it. We
 # see the features and the best tours, not the weights, and learn θ = −(weights · features) from these.
 WEIGHTS = np.array([1.0, 0.5, 0.0])
 
@@ -272,7 +275,7 @@ def learn(n: int = 20, instances: int = 64, epochs: int = 60) -> None:
 
 
 def main() -> None:
-    console.print(mg.check(TSP(6)).raise_if_wrong(), end="\n\n")
+    console.print(mg.check(problem).raise_if_wrong(), end="\n\n")
     solve_one()
     learn()
     console.print(f"picture: {(OUT / 'tsp.png').relative_to(Path(__file__).parent.parent)}")

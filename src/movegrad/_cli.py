@@ -46,7 +46,10 @@ def load(target: str) -> Problem:
     if not hasattr(module, name):
         raise ValueError(f"target must name an object of {place}, got {name!r}.")
     found = getattr(module, name)
-    problem = found() if callable(found) and not isinstance(found, Problem) else found
+    try:
+        problem = found() if callable(found) and not isinstance(found, Problem) else found
+    except TypeError as error:
+        raise ValueError(f"target must be callable without arguments, got {name!r} ({error}).") from None
     if not isinstance(problem, Problem):
         raise ValueError(f"target must be a Problem or a function that returns one, got {type(problem).__name__}.")
     return problem
@@ -62,8 +65,9 @@ def _module(place: str) -> Any:
     path = Path(place)
     if not path.is_file():
         raise ValueError(f"target must name a file, got {place!r}, which does not exist.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"movegrad_checked_{path.stem}"  # not the stem alone: a file random.py would stand for Python's own
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)  # type: ignore[union-attr]
     return module

@@ -19,7 +19,6 @@ from movegrad._kernel import (
     NOT_DRAWN,
     NOT_LOADED,
     PROJECTION_SUM,
-    VALUES,
     Chains,
     Plan,
 )
@@ -34,6 +33,7 @@ _SERIAL_STEPS = 20_000  # below this, handing work to a thread costs more than i
 _BLOCK_STEPS = 1 << 20  # per call of the kernel, about 20 ms: how long Ctrl-C and the progress bar wait
 _FIRST_BLOCK = 64  # steps of the first block under a time limit, to learn the speed
 _BLOCK_SHARE = 0.25  # of the time limit, at most, in one block
+_ROW = 16  # numbers in a row of a chain's own: 128 bytes
 _EMPTY = np.zeros(0)
 
 
@@ -202,17 +202,15 @@ def run(
 
 
 def _allocate(batch, settings, start, index, guide, direction) -> Chains:
-    n, examples, options = settings.chains, batch.examples, settings.options
+    n, examples, options, problem = settings.chains, batch.examples, settings.options, batch.problem
     total = examples * n
     state_at = offsets(batch.state_sizes if n == 1 else np.repeat(batch.state_sizes, n, axis=1))
-    dtypes = batch.problem.state_dtypes
-    states = [np.empty(at[-1], dtype) for at, dtype in zip(state_at, dtypes, strict=True)]
+    states = [np.empty(at[-1], dtype) for at, dtype in zip(state_at, problem.state_dtypes, strict=True)]
     if start is not None:
-        states[0] = np.array(start, dtypes[0]).reshape(-1)
-    clock = np.empty((total, 2), np.int64)
-    value = np.zeros((total, VALUES))
+        states[0] = np.array(start, problem.state_dtypes[0]).reshape(-1)
+    value = np.zeros((total, _ROW))
     value[:, INVERSE_TEMPERATURE] = 1.0 / _per_chain(settings.temperature, n)
-    entries, none = n * len(batch.theta), np.zeros(0, dtypes[0])
+    entries, none = n * len(batch.theta), np.zeros(0, problem.state_dtypes[0])
     return Chains(
         which=batch.which,
         example=np.arange(examples) if index is None else index,
@@ -222,19 +220,25 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
         direction=_EMPTY if direction is None else direction,
         state_at=state_at,
         states=tuple(states),
-        rng=np.zeros((total, ODOMETER_SIZE)) if options.first_step else np.empty((total, 2), np.uint64),
-        clock=clock,
+        rng=np.zeros((total, ODOMETER_SIZE)) if options.first_step else np.empty((total, _ROW), np.uint64),
+        clock=np.empty((total, _ROW), np.int64),
         value=value,
         sums=np.empty(entries),
         cross=np.empty(entries if options.covariance else 0),
         mean=np.empty(entries),
-        counts=np.zeros((total, len(batch.problem.moves), 4), np.int64),
-        origin=np.empty_like(states[0]) if settings.trace else none,
+        counts=np.zeros((total, len(problem.moves) + -len(problem.moves) % 4, 4), np.int64),
+        origin=_origin(states[0], state_at[0], n) if settings.trace else none,
         best=np.empty_like(states[0]) if options.best else none,
         trace=np.full((total, settings.trace, 2), np.nan),
-        kept=np.zeros(settings.trace * len(states[0]), dtypes[0]) if settings.keep else none,
-        weights=batch.problem.weights,
+        kept=np.zeros(settings.trace * len(states[0]), states[0].dtype) if settings.keep else none,
+        weights=problem.weights,
     )
+
+
+def _origin(solutions: np.ndarray, at: np.ndarray, chains: int) -> np.ndarray:
+    """For each chain of an example the start of its first one (zeros if that is still to be drawn): distances are comparable."""
+    firsts = [np.tile(solutions[at[c] : at[c + 1]], chains) for c in range(0, len(at) - 1, chains)]
+    return np.concatenate(firsts)
 
 
 def _per_chain(value: Any, chains: int) -> Any:

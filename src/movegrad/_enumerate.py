@@ -10,6 +10,8 @@ from movegrad import _build
 from movegrad._specialise import pure
 from movegrad.problem import Move, Problem
 
+_GARBAGE = 77
+
 
 class Enumerator:
     """A generator whose draws go through all their outcomes, one path after the other; ``probability`` is that of the path."""
@@ -63,6 +65,25 @@ class Enumerator:
         return self.categorical(np.cumsum(tree[len(tree) // 2 :]))
 
 
+class Dice:
+    """The same draws at random."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def integer(self, n: int) -> int:
+        return int(self._rng.integers(n))
+
+    def coin(self, p: float) -> bool:
+        return bool(self._rng.random() < p)
+
+    def categorical(self, cumulative: np.ndarray) -> int:
+        return int(np.searchsorted(cumulative, self._rng.random() * cumulative[-1], side="right"))
+
+    def leaf(self, tree: np.ndarray) -> int:
+        return self.categorical(np.cumsum(tree[len(tree) // 2 :]))
+
+
 def paths(run: Callable[[Enumerator], Any]) -> Iterator[tuple[float, Any]]:
     """(probability, result) of ``run`` for every path of its draws that has a chance."""
     rng = Enumerator()
@@ -108,7 +129,7 @@ class PureProblem:
 
     def state(self, solution: np.ndarray, guide: np.ndarray, temperature: float) -> Any:
         """A fresh state at a solution."""
-        arrays = [np.zeros(len(a), _wide(a).dtype) for a in self.problem.state]
+        arrays = [np.full_like(_wide(a), _GARBAGE) for a in self.problem.state]  # a kernel's memory is not clean either
         arrays[0][:] = solution
         state = type(self.problem.state)(*arrays)
         self._prepare(self.data, guide, temperature, state)
@@ -127,6 +148,16 @@ class PureProblem:
 
     def contains(self, solution: np.ndarray) -> bool:
         return bool(self._contains(self.data, _wide(solution)))
+
+    def make(self, name: str, rng: np.random.Generator) -> np.ndarray | None:
+        """A start that ``random`` or ``greedy`` makes; None if the problem has no such function."""
+        function = getattr(self.problem.functions, name)
+        if function is None:
+            return None
+        solution = np.full_like(_wide(self.problem.solution), _GARBAGE)
+        argument: Any = Dice(rng) if name == "random" else rng.normal(size=self.problem.size)
+        pure(function)(self.data, argument, solution)
+        return solution
 
     def draws(self, state: Any, s: int) -> Iterator[tuple[float, Any, Any, float]]:
         """(probability, state after the draw, move, log ratio) for every draw of move s."""

@@ -29,6 +29,7 @@ class Chains(NamedTuple):
     """Everything that chains read and write: E examples with C chains each; chain c belongs to example c // C.
 
     "per entry" means one number for each entry of θ, example after example; "per chain and entry" the same for each chain.
+    Small rows are padded to 128 bytes, lest threads write to the same cache line (2× with few chains).
     """
 
     which: np.ndarray  # (E,) instance of each example
@@ -39,14 +40,14 @@ class Chains(NamedTuple):
     direction: np.ndarray  # per entry: v of the covariance product (empty unless wanted)
     state_at: np.ndarray  # (fields, E*C+1) offsets of the chains in the arrays of states
     states: tuple  # one flat array for each field of the state
-    rng: np.ndarray  # (E*C, 2) generators
-    clock: np.ndarray  # (E*C, 2) steps made and to make
-    value: np.ndarray  # (E*C, VALUES)
+    rng: np.ndarray  # (E*C, ≥ 2) generators
+    clock: np.ndarray  # (E*C, ≥ 2) steps made and to make
+    value: np.ndarray  # (E*C, ≥ VALUES)
     sums: np.ndarray  # per chain and entry: Σ of T(y) − T(y at the end) over averaged iterates y
     cross: np.ndarray  # per chain and entry: Σ of (T(y) − T(y at the end))·s (empty unless wanted); at the end, average of T(y)·s
     mean: np.ndarray  # per chain and entry: at the end, average of T(y)
-    counts: np.ndarray  # (E*C, moves, 4)
-    origin: np.ndarray  # like states[0]: where each chain began (empty unless traced)
+    counts: np.ndarray  # (E*C, ≥ moves, 4)
+    origin: np.ndarray  # like states[0]: what distances are measured to (empty unless traced)
     best: np.ndarray  # like states[0]: best solution seen (empty unless wanted)
     trace: np.ndarray  # (E*C, points, 2) objective and distance to the origin
     kept: np.ndarray  # like states[0], ``points`` solutions for each chain (empty unless wanted)
@@ -154,7 +155,7 @@ def coin_accepts(u, x):
     even, odd = 1.0 + 0.5 * x * x, x + x * x * x / 6.0
     accepts = u < even + odd
     if not accepts and u * (even - odd) < 1.0:
-        accepts = u < exp(x)
+        accepts = x > -700.0 and u < exp(max(x, -700.0))  # libm is slow where eˣ underflows
     return accepts
 
 
@@ -226,8 +227,6 @@ def load(chain, plan, key, c):
     chain.value[OBJECTIVE] = objective
     if BEST:
         save(chain, objective)
-    for i in range(len(chain.origin)):
-        chain.origin[i] = solution[i]
     chain.clock[DONE] = 0
     return True
 

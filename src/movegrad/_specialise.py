@@ -20,8 +20,10 @@ from numba.core.registry import CPUDispatcher
 
 # Options of every compiled function. nogil: chains run on Python threads. numpy error model: no exceptions in a kernel.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-# Options inside a kernel: no reference counts, as on CUDA (a move that allocates does not compile), no wrappers for Python.
-_INNER_OPTIONS: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# Options inside a kernel: no reference counts, as on CUDA (a move that allocates does not compile); no wrappers for Python; all in
+# one piece, since a call would pass the whole chain by value (3× on mixtures of moves).
+_KERNEL_OPTIONS: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper": True}
+_INNER_OPTIONS: dict[str, Any] = {**_KERNEL_OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
 
 _DRAWS = Path(__file__).with_name("_rng.py").read_bytes()  # reached through numba's overloads, which globals do not show
 _DRAWS_MODULE = "movegrad._rng"
@@ -67,7 +69,7 @@ def kernel(function: Any) -> Callable:
     if name not in _compiled:
         body = remake(function, inner).py_func
         body.__name__ = body.__qualname__ = name
-        _compiled[name] = njit(cache=True, **{**_INNER_OPTIONS, "no_cpython_wrapper": False})(body)
+        _compiled[name] = njit(cache=True, **_KERNEL_OPTIONS)(body)
     return _compiled[name]
 
 

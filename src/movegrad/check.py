@@ -16,6 +16,7 @@ from movegrad.problem import Problem
 
 _SHOWN = 3  # examples of each kind of finding
 _DENSE = 2_000  # up to so many solutions the stationary law is solved for
+_DRAWS = 50  # starts that are made
 _WALK = 60  # applied moves after which derived fields are compared with fresh ones
 
 
@@ -76,7 +77,7 @@ def check(
 
     Reported: one-way moves; ratios that differ from q(y', y)/q(y, y') (claimed and exact); gains and changes of T that differ from
     recomputation; ``feasible`` that disagrees with ``contains``; derived fields that ``apply`` left stale; a proposal that
-    changes the solution; solutions that are never reached; detailed balance and the stationary law against the Gibbs law, for
+    changes the solution; starts outside the set; solutions that are never reached; detailed balance and the stationary law against the Gibbs law, for
     θ of both signs and several temperatures; proposals that depend on θ without saying so.
 
     Parameters
@@ -101,6 +102,7 @@ def check(
                 inspector.tabulate(guide, t)
             inspector.compare_with_gibbs(guide, t)
     inspector.walk(thetas[0], temperatures[0], rng)
+    inspector.draw(rng)
     return inspector.report
 
 
@@ -137,7 +139,8 @@ class _Inspector:
                 self._found("set", f"contains is False for the listed solution {_show(y)}.")
 
     def _found(self, kind: str, sentence: str) -> None:
-        self.report.findings[kind].append(sentence)
+        if sentence not in self.report.findings[kind]:
+            self.report.findings[kind].append(sentence)
 
     # --- the law of every move ---------------------------------------------------------------------------------------
 
@@ -345,6 +348,14 @@ class _Inspector:
                         f"fresh state there.",
                     )
                     return
+
+    def draw(self, rng: np.random.Generator) -> None:
+        """Starts that ``random`` draws and ``greedy`` builds are in the set."""
+        for _ in range(_DRAWS):
+            for name in ("random", "greedy"):
+                solution = self.pure.make(name, rng)
+                if solution is not None and not self.pure.contains(solution):
+                    self._found(name, f"{name} made {_show(solution)}, which is not in the set.")
 
     def _local_law(self, state: Any, s: int) -> dict[tuple, float]:
         law: dict[tuple, float] = defaultdict(float)

@@ -53,14 +53,15 @@ class Info:
     drawn, accepted, infeasible, inapplicable : (moves,) counts over all chains
     steps : (E,) steps of each chain of an example
     seconds : wall time of the run
-    trace : (E, C, points, 2) objective and distance to the start, every ``trace_every`` steps
+    trace : (E, C, points, 2) objective, and distance to the start of the first chain (to 0 if it was drawn), every
+        ``trace_every`` steps
     frozen : list of (k,) arrays, for each example the entries of T that never changed in an averaged step of any chain
     """
 
     def __init__(self, run: Any) -> None:
         self._run = run
-        counts = run.chains.counts.sum(0)
         self.moves = [m.name for m in run.batch.problem.moves]
+        counts = run.chains.counts[:, : len(self.moves)].sum(0)
         self.drawn, self.accepted = counts[:, DRAWN], counts[:, ACCEPTED]
         self.infeasible, self.inapplicable = counts[:, INFEASIBLE], counts[:, INAPPLICABLE]
         self.steps = run.steps

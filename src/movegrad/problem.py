@@ -194,6 +194,9 @@ class Problem:
         _check_record(self.state, f"state of {self.name}", one_dimensional=True)
         for name, arity in _ARITY.items():
             _check_function(getattr(self.functions, name), f"{name} of {self.name}", arity)
+        derived = [name for name, a in zip(self.state._fields[1:], self.state[1:], strict=True) if len(a)]
+        if self.functions.prepare is None and derived:
+            raise ValueError(f"prepare of {self.name} must be given to fill the field {derived[0]!r} of its state, got None.")
         if self.functions.statistic is None and len(self.solution) != self.size:
             raise ValueError(
                 f"size of {self.name} must be {len(self.solution)}, the length of the solution, unless a statistic is given, "
