@@ -21,7 +21,7 @@ NOT_IN_SET = np.array([1, 1, 1, 0, 0])
 
 def assert_complains(call, argument, got=""):
     """``call`` raises a ValueError of one sentence: ``argument … must …, got …``."""
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is judged below
         call()
     message = str(caught.value)
     assert re.fullmatch(rf"(?:{argument})(?!\w)[^\n]*\bmust\b[^\n]*\.", message), f"no sentence about {argument!r}: {message}"
@@ -107,7 +107,7 @@ SHARED = [
     ("start", "three for two examples", np.stack([Y, Y, Y]), "2 examples, got 3", RUNS),
     ("start", "three for one chain", np.broadcast_to(Y, (2, 3, 5)), r"\(2, 3, 5\)", RUNS),
     ("start", "five axes", np.broadcast_to(Y, (1, 1, 1, 1, 5)), r"\(1, 1, 1, 1, 5\)", RUNS),
-    ("start", "unknown word", "warm", "'random', 'target', 'data', 'persistent'.*got 'warm'", RUNS),
+    ("start", "unknown word", "warm", "'random', 'greedy', 'target', 'data', 'persistent'.*got 'warm'", RUNS),
     ("start", "target without observations", "target", "'target'", RUNS),
     ("start", "data without observations", "data", "'data'", RUNS),
     ("start", "None", None, "", RUNS),
@@ -189,15 +189,15 @@ def test_a_bad_time_limit_is_named(function, value, got):
 @pytest.mark.parametrize("function", [mg.sample, mg.solve])
 @pytest.mark.parametrize(
     ("arguments", "got"),
-    rows([("both", {"steps": 3, "time_limit": 1.0}, "steps=3 and time_limit=1.0"), ("neither", {}, "steps=None and time_limit=None")]),
+    rows(
+        [("both", {"steps": 3, "time_limit": 1.0}, "steps=3 and time_limit=1.0"), ("neither", {}, "steps=None and time_limit=None")]
+    ),
 )
 def test_exactly_one_of_steps_and_time_limit_is_wanted(function, arguments, got):
     assert_complains(lambda: function(TOP, THETA, **arguments), "exactly one of steps and time_limit", got)
 
 
-@pytest.mark.parametrize(
-    "arguments", rows([("no trace", {"steps": 5, "trace": 0}), ("no steps", {"time_limit": 0.01})])
-)
+@pytest.mark.parametrize("arguments", rows([("no trace", {"steps": 5, "trace": 0}), ("no steps", {"time_limit": 0.01})]))
 def test_iterates_want_steps_and_a_trace(arguments):
     assert_complains(lambda: mg.sample(TOP, THETA, iterates=True, **arguments), "iterates", "trace")
 
@@ -223,7 +223,7 @@ LISTS = [
     ("direction None", lambda: mg.jacobian_product(BOTH, THETAS, None, steps=3), "direction", ""),
     ("fewer starts", lambda: mg.sample(BOTH, THETAS, steps=3, start=[Y]), "start", "2 examples, got 1"),
     ("start of the other problem", lambda: mg.sample(BOTH, THETAS, steps=3, start=[LARGER.solution, Y]), "start", r"\(9,\)"),
-    ("start not in the set", lambda: mg.sample(BOTH, THETAS, steps=3, start=[Y, np.zeros(9, int)]), "start", "in the set.*example 1"),
+    ("start not in the set", lambda: mg.sample(BOTH, THETAS, steps=3, start=[Y, np.zeros(9, int)]), "start", "set.*example 1"),
     ("fewer y", lambda: mg.one_step(BOTH, THETAS, [Y]), "y", "2 examples, got 1"),
     ("y of the other problem", lambda: mg.one_step(BOTH, THETAS, [LARGER.solution, Y]), "y", r"\(9,\)"),
     ("y not in the set", lambda: mg.one_step(BOTH, THETAS, [Y, np.zeros(9, int)]), "y", "in the set"),
@@ -331,16 +331,33 @@ def mask_after(data, state, move):
     return -1
 
 
+@mg.jit
+def five_arguments(a, b, c, d, e):
+    return 0.0
+
+
 FUNCTIONS_OF_A_MOVE = ("propose", "change", "apply", "changes", "gain", "feasible", "applicable_after")
 FUNCTIONS_OF_A_PROBLEM = ("prepare", "statistic", "phi", "contains", "random", "applicable")
 
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_A_MOVE)
+def test_a_bad_function_of_a_move_is_named(name):
+    assert_complains(lambda: move(**{name: plain}), f"{name} of move 'flip'", "movegrad.jit.*got function")
+    assert_complains(lambda: move(**{name: five_arguments}), f"{name} of move 'flip'", "takes 5")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_A_MOVE[:4])
+def test_a_missing_function_of_a_move_is_named(name):
+    assert_complains(lambda: move(**{name: None}), f"{name} of move 'flip'", "None")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_A_PROBLEM)
+def test_a_bad_function_of_a_problem_is_named(name):
+    assert_complains(lambda: problem(**{name: plain}), f"{name} of Problem", "movegrad.jit.*got function")
+    assert_complains(lambda: problem(**{name: five_arguments}), f"{name} of Problem", "takes 5")
+
+
 OWN = [
-    *((f"move, plain {name}", lambda name=name: move(**{name: plain}), f"{name} of move 'flip'", "movegrad.jit") for name in FUNCTIONS_OF_A_MOVE),
-    *((f"move, {name} of another arity", lambda name=name: move(**{name: two_arguments}), f"{name} of move 'flip'", "takes 2") for name in FUNCTIONS_OF_A_MOVE),
-    *((f"move without {name}", lambda name=name: move(**{name: None}), f"{name} of move 'flip'", "NoneType|None") for name in FUNCTIONS_OF_A_MOVE[:4]),
-    *((f"plain {name}", lambda name=name: problem(**{name: plain}), f"{name} of Problem", "movegrad.jit") for name in FUNCTIONS_OF_A_PROBLEM),
-    *((f"{name} of another arity", lambda name=name: problem(**{name: change_flip}), f"{name} of Problem", "takes 4") for name in FUNCTIONS_OF_A_PROBLEM[1:]),
-    ("prepare of another arity", lambda: problem(prepare=two_arguments), "prepare of Problem", "takes 2"),
     ("negative changes", lambda: move(changes=-1), "changes of move 'flip'", "≥ 0, got -1"),
     ("fractional changes", lambda: move(changes=1.5), "changes of move 'flip'", "got"),
     ("weight zero", lambda: move(weight=0.0), "weight of move 'flip'", "> 0, got 0"),
@@ -364,7 +381,7 @@ OWN = [
     ("data of words", lambda: problem(data=Data("a")), "data of Problem", "U1 in field 'unused'"),
     ("data ragged", lambda: problem(data=Data([1, [2]])), "data of Problem", "'unused'"),
     ("size zero", lambda: problem(size=0), "size of Problem", "≥ 1, got 0"),
-    ("size not that of the solution", lambda: problem(size=5), "size of Problem", r"\(4\).*got 5"),
+    ("size not that of the solution", lambda: problem(size=5), "size of Problem", r"4.*got 5"),
     ("size fractional", lambda: problem(size=4.7), "size of Problem", "got 4.7"),
     ("size a word", lambda: problem(size="a"), "size of Problem", "got 'a'"),
     ("applicable missing", lambda: problem(moves=[move(applicable_after=mask_after)]), "applicable of Problem", "'flip'"),
@@ -386,6 +403,11 @@ def test_lists_will_do_for_the_arrays_of_a_state():
 
 LARGE = Hypercube(20)
 
+
+def annealed(start, end):
+    return mg.solve(TOP, THETA, steps=5, schedule=mg.schedules.Annealing(start, end))
+
+
 OTHERS = [
     ("check too large", lambda: mg.check(LARGE), r"Hypercube\(20\)", "5000"),
     ("check above max_states", lambda: mg.check(TOP, max_states=9), r"TopK\(5, k=2\)", "9 solutions"),
@@ -406,9 +428,9 @@ OTHERS = [
     ("truncated_geometric decay NaN", lambda: mg.schedules.truncated_geometric(1.0, np.nan, 1.0), "decay", "got nan"),
     ("truncated_geometric decay a word", lambda: mg.schedules.truncated_geometric(1.0, "a", 1.0), "decay", "got 'a'"),
     ("truncated_geometric final", lambda: mg.schedules.truncated_geometric(1.0, 0.5, -1.0), "final", "> 0, got -1"),
-    ("annealing start zero", lambda: mg.solve(TOP, THETA, steps=5, schedule=mg.schedules.Annealing(0.0, 1.0)), "start", "> 0, got 0"),
-    ("annealing end zero", lambda: mg.solve(TOP, THETA, steps=5, schedule=mg.schedules.Annealing(1.0, 0.0)), "end", "> 0, got 0"),
-    ("annealing end negative", lambda: mg.solve(TOP, THETA, steps=5, schedule=mg.schedules.Annealing(1.0, -1.0)), "end", "> 0, got -1"),
+    ("annealing start zero", lambda: annealed(0.0, 1.0), "start", "> 0, got 0"),
+    ("annealing end zero", lambda: annealed(1.0, 0.0), "end", "> 0, got 0"),
+    ("annealing end negative", lambda: annealed(1.0, -1.0), "end", "> 0, got -1"),
     ("threads zero", lambda: mg.set_threads(0), "threads|n", "≥ 1, got 0"),
     ("threads float", lambda: mg.set_threads(2.0), "threads|n", "integer, got 2.0"),
     ("threads bool", lambda: mg.set_threads(True), "threads|n", "integer, got True"),
@@ -449,7 +471,7 @@ CONSTRUCTORS = [
     ("layer steps zero", lambda: layer(steps=0), "steps", "≥ 1, got 0"),
     ("layer steps float", lambda: layer(steps=5.0), "steps", "integer, got 5.0"),
     ("layer steps and time", lambda: layer(time_limit=1.0), "exactly one of steps and time_limit", "steps=5 and time_limit=1.0"),
-    ("layer neither steps nor time", lambda: layer(steps=None), "exactly one of steps and time_limit", "steps=None and time_limit=None"),
+    ("layer without steps", lambda: layer(steps=None), "exactly one of steps and time_limit", "steps=None and time_limit=None"),
     ("layer time", lambda: layer(steps=None, time_limit=-1.0), "time_limit", "> 0, got -1"),
     ("layer temperature", lambda: layer(temperature=0.0), "temperature", "> 0, got 0"),
     ("layer temperature a word", lambda: layer(temperature="hot"), "temperature", "got 'hot'"),
@@ -459,7 +481,7 @@ CONSTRUCTORS = [
     ("layer schedule", lambda: layer(schedule=3), "schedule", "got 3"),
     ("layer start", lambda: layer(start="warm"), "start", "got 'warm'"),
     ("layer estimator", lambda: layer(estimator="median"), "estimator", "got 'median'"),
-    ("layer problem", lambda: layer(problem=3), "problem", "got 3"),
+    ("layer problem", lambda: layer(problem=3), "problem", "got (3|int)"),
     ("loss layer", lambda: mg.torch.FenchelYoungLoss(TOP), "layer", "got"),
     ("loss reduction", lambda: fenchel_young(reduction="max"), "reduction", "'mean', 'sum', 'none', got 'max'"),
     ("loss start", lambda: fenchel_young(start="warm"), "start", "got 'warm'"),
@@ -487,9 +509,15 @@ TENSORS = [
     ("theta", "integer", lambda torch: torch.zeros(2, 5, dtype=torch.int64), "int64", FORWARD),
     ("theta", "empty batch", lambda torch: torch.zeros(0, 5), r"\(0, 5\)", ("layer",)),
     ("theta", "0-d", lambda torch: torch.tensor(1.0), r"\(\)", ("layer",)),
-    ("theta", "NumPy array", lambda torch: np.zeros((2, 5)), "tensor", FORWARD),
+    ("theta", "NumPy array", lambda torch: np.zeros((2, 5)), "[Tt]ensor", FORWARD),
     ("theta", "None", lambda torch: None, "", FORWARD),
-    ("y", "not in the set", lambda torch: torch.tensor(np.stack([Y, NOT_IN_SET])), r"in the set, got \[1 1 1 0 0\]", ("loss", "one step")),
+    (
+        "y",
+        "not in the set",
+        lambda torch: torch.tensor(np.stack([Y, NOT_IN_SET])),
+        r"in the set, got \[1 1 1 0 0\]",
+        ("loss", "one step"),
+    ),
     ("y", "fraction", lambda torch: torch.full((2, 5), 0.4), "in the set, got .*0.4", ("loss", "one step")),
     ("y", "negative entry", lambda torch: torch.tensor([[-1, 1, 1, 1, 0]] * 2), "in the set, got .*-1", ("loss", "one step")),
     ("y", "too short", lambda torch: torch.zeros(2, 3), r"\(2, 3\)", ("loss", "one step")),
@@ -533,7 +561,7 @@ TENSOR_LISTS = [
     ("layer, no theta", "layer", {"theta": []}, "theta", "2 problems, got 0"),
     ("layer, theta of the other problem", "layer", {"theta": [9, 5]}, "theta", r"5 entries.*\(9,\)"),
     ("loss, fewer theta", "loss", {"theta": [5], "y": [Y, LARGER.solution]}, "theta", "2 problems, got 1"),
-    ("loss, fewer y", "loss", {"theta": [5, 9], "y": [Y]}, "theta and y", "2 problems, got 2 and 1"),
+    ("loss, fewer y", "loss", {"theta": [5, 9], "y": [Y]}, "y", "2 problems, got 1"),
     ("loss, y of the other problem", "loss", {"theta": [5, 9], "y": [LARGER.solution, Y]}, "y", r"5 entries.*\(9,\)"),
     ("loss, y not in the set", "loss", {"theta": [5, 9], "y": [Y, np.zeros(9, int)]}, "y", "in the set"),
     ("loss, y of numbers", "loss", {"theta": [5, 9], "y": [1, 2]}, "y", r"\(\)"),
@@ -555,7 +583,7 @@ def test_a_mean_of_observations_must_be_finite(torch):
 
 def test_a_guide_for_many_observations_must_fit(torch):
     loss = mg.torch.OneStepLoss(TOP)
-    assert_complains(lambda: loss(torch.zeros(5), np.stack([Y, Y]), guide=torch.zeros(4)), "guide", r"\(4,\)")
+    assert_complains(lambda: loss(torch.zeros(5), np.stack([Y, Y]), guide=torch.zeros(4)), "guide", "5 entries.*4")
 
 
 def test_a_schedule_that_freezes_is_named_in_the_forward_pass(torch):

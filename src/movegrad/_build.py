@@ -35,6 +35,7 @@ def run(flat, table, chains, plan, heat, last, low, high):
             chains.cross[entry:stop],
             chains.mean[entry:stop],
             chains.counts[c],
+            chains.moved[entry:stop],
             chains.origin[at:after],
             chains.best[at:after],
             chains.trace[c],
@@ -233,7 +234,13 @@ def _build(kind: Kind, options: Options):
         BEST=options.best,
         COVARIANCE=options.covariance,
     )
-    finish_one = specialize(_kernel.finish, statistic=functions.statistic or identity, COVARIANCE=options.covariance)
+    finish_one = specialize(
+        _kernel.finish,
+        statistic=functions.statistic or identity,
+        phi=functions.phi or zero,
+        COVARIANCE=options.covariance,
+        BEST=options.best,
+    )
     source = _RUN.format(data=data_fields(axes), state=state_fields(fields))
     if options.first_step:
         prepare_one = functions.prepare or prepare_nothing

@@ -97,11 +97,21 @@ class Settings:
     chains: int = 1
     correction: bool = True
     options: Options = Options()
-    trace: int = 0  # points of the trace
+    trace: int = 0  # points of the trace, at most
     keep: bool = False  # keep the iterates at these points
+    watch: bool = False  # note which entries of T ever change
     seed: int = 0
     call: int = 0
     start_name: str = "start"  # the argument to blame for a start that is not in the set
+
+    @property
+    def trace_every(self) -> int:
+        """Steps between points of the trace, so that the last one is near the end; 0 for no trace."""
+        return -(-self.steps // self.trace) if self.trace else 0
+
+    @property
+    def points(self) -> int:
+        return self.steps // self.trace_every if self.trace else 0
 
 
 @dataclass(frozen=True)
@@ -111,7 +121,6 @@ class Run:
     batch: Batch
     chains: Chains
     settings: Settings
-    trace_every: int
     seconds: float
 
     @property
@@ -186,19 +195,18 @@ def run(
     kernel = build(batch.problem, settings.options)
     chains = _allocate(batch, settings, start, index, guide, direction)
     chains.clock[:, DONE] = (NOT_DRAWN if start is None else NOT_LOADED) if kinds is None else np.repeat(kinds, settings.chains)
-    points = chains.trace.shape[1]
-    every = 0 if points == 0 else max(1, int(np.max(settings.steps)) // points)
+    every = settings.trace_every
     plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)
     call = _Caller(kernel, batch.packed, chains, plan, settings.start_name)
     if not kernel.overloads:  # compile, or load from disk, before the clock starts
         with readable_errors(batch.problem.name):
-            call(settings.schedule.heat(0, 1, 0.0, 0.0), False, 0, 0)
+            call(settings.schedule.steps(0, 1, 1), False, 0, 0)
     begin = perf_counter()
     if settings.time_limit is None:
         _run_steps(call, chains, settings, progress)
     else:
         _run_seconds(call, chains, settings, progress)
-    return Run(batch, chains, settings, every, perf_counter() - begin)
+    return Run(batch, chains, settings, perf_counter() - begin)
 
 
 def _allocate(batch, settings, start, index, guide, direction) -> Chains:
@@ -227,10 +235,11 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
         cross=np.empty(entries if options.covariance else 0),
         mean=np.empty(entries),
         counts=np.zeros((total, len(problem.moves) + -len(problem.moves) % 4, 4), np.int64),
+        moved=np.zeros(entries if settings.watch else 0, np.uint8),
         origin=_origin(states[0], state_at[0], n) if settings.trace else none,
         best=np.empty_like(states[0]) if options.best else none,
-        trace=np.full((total, settings.trace, 2), np.nan),
-        kept=np.zeros(settings.trace * len(states[0]), states[0].dtype) if settings.keep else none,
+        trace=np.full((total, settings.points, 2), np.nan),
+        kept=np.zeros(settings.points * len(states[0]), states[0].dtype) if settings.keep else none,
         weights=problem.weights,
     )
 
@@ -275,8 +284,7 @@ def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> N
             count = min(block, longest - first)
             goal = goals[low:high] if isinstance(goals, np.ndarray) else goals
             chains.clock[low:high, GOAL] = np.minimum(goal, first + count)
-            heat = settings.schedule.heat(first, count, first / longest, (first + count) / longest)
-            call(heat, first + count == longest, low, high)
+            call(settings.schedule.steps(first, count, longest), first + count == longest, low, high)
             if stopped:
                 return
             if progress is not None:
@@ -299,14 +307,14 @@ def _run_seconds(call: _Caller, chains: Chains, settings: Settings, progress) ->
         while True:
             chains.clock[low:high, GOAL] = done + count
             share = min(1.0, spent / limit)
-            call(settings.schedule.heat(done, count, share, min(1.0, share + _BLOCK_SHARE)), False, low, high)
+            call(settings.schedule.seconds(done, count, share, min(1.0, share + _BLOCK_SHARE)), False, low, high)
             done += count
             spent = perf_counter() - begin
             left = limit - spent
             if stopped or (left < 0.02 * limit and done > settings.burn_in):
                 break
-            count = max(1, int(done / spent * min(left, _BLOCK_SHARE * limit)))
-        call(settings.schedule.heat(done, 1, 1.0, 1.0), True, low, high)
+            count = max(1, int(done / spent * min(left, _BLOCK_SHARE * limit)), settings.burn_in + 1 - done if left <= 0 else 1)
+        call(settings.schedule.seconds(done, 1, 1.0, 1.0), True, low, high)
 
     def work(low: int, high: int) -> None:
         for e in range(low, high):

@@ -47,6 +47,7 @@ class Chains(NamedTuple):
     cross: np.ndarray  # per chain and entry: Σ of (T(y) − T(y at the end))·s (empty unless wanted); at the end, average of T(y)·s
     mean: np.ndarray  # per chain and entry: at the end, average of T(y)
     counts: np.ndarray  # (E*C, ≥ moves, 4)
+    moved: np.ndarray  # per chain and entry: whether it changed in an averaged step (empty unless wanted)
     origin: np.ndarray  # like states[0]: what distances are measured to (empty unless traced)
     best: np.ndarray  # like states[0]: best solution seen (empty unless wanted)
     trace: np.ndarray  # (E*C, points, 2) objective and distance to the origin
@@ -69,6 +70,7 @@ class Chain(NamedTuple):
     cross: np.ndarray
     mean: np.ndarray
     counts: np.ndarray
+    moved: np.ndarray
     origin: np.ndarray
     best: np.ndarray
     trace: np.ndarray
@@ -142,6 +144,8 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     for m in range(n):
         i, delta = change(data, state, move, m)
         chain.sums[i] -= max(averaged, 0) * delta
+        if len(chain.moved) > 0 and averaged >= 0:
+            chain.moved[i] = 1
         if COVARIANCE:
             chain.cross[i] -= chain.value[PROJECTION_SUM] * delta
             chain.value[PROJECTION] += chain.direction[i] * delta
@@ -246,6 +250,13 @@ def record(chain, point):
 
 def finish(chain, burn_in):
     """Turn the running sums into averages over the iterates after burn-in."""
+    if BEST:  # anew, not as a sum of very many gains
+        clear(chain.mean)
+        statistic(chain.data, chain.best, chain.mean)
+        objective = phi(chain.data, chain.best)
+        for i in range(len(chain.mean)):
+            objective += chain.theta[i] * chain.mean[i]
+        chain.value[BEST_OBJECTIVE] = objective
     clear(chain.mean)
     statistic(chain.data, chain.state[0], chain.mean)
     averaged = chain.clock[DONE] - burn_in

@@ -27,7 +27,7 @@ def pack(records: Sequence[Any]) -> Packed:
         sizes = [a.size for a in arrays]
         columns.append(np.concatenate(([0], np.cumsum(sizes)[:-1])))
         columns += [[a.shape[axis] for a in arrays] for axis in range(arrays[0].ndim)]
-        flat.append(np.ascontiguousarray(arrays[0]).ravel() if len(arrays) == 1 else np.concatenate([a.ravel() for a in arrays]))
+        flat.append(np.concatenate([a.ravel() for a in arrays]))  # a copy, writable: Numba has another type for what is not
     return Packed(tuple(flat), np.array(columns, np.int64).T.copy())
 
 

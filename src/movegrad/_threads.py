@@ -14,7 +14,7 @@ def get_threads() -> int:
     """Number of threads in use: the last ``set_threads``, else ``MOVEGRAD_THREADS``, else the CPUs of this process."""
     if _state["threads"] is None:
         given = os.environ.get("MOVEGRAD_THREADS")
-        if given is not None and not (given.isdigit() and int(given) >= 1):
+        if given is not None and not (given.isascii() and given.isdigit() and int(given) >= 1):
             raise ValueError(f"MOVEGRAD_THREADS must be an integer ≥ 1, got {given!r}.")
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         _state["threads"] = int(given) if given else available
@@ -34,8 +34,16 @@ def _pool(n: int) -> ThreadPoolExecutor:
 
 def parallel(work: Callable[[int, int], None], ranges: Iterable[tuple[int, int]], stop: Callable[[], None]) -> None:
     """Call ``work(low, high)`` for each range, at once; on an error or Ctrl-C, call ``stop`` and let the others end."""
+
+    def stopping(low: int, high: int) -> None:
+        try:
+            work(low, high)
+        except BaseException:
+            stop()  # the others need not go on
+            raise
+
     first, *others = ranges
-    futures = [_pool(len(others)).submit(work, *r) for r in others] if others else []
+    futures = [_pool(len(others)).submit(stopping, *r) for r in others] if others else []
     try:
         work(*first)
         for future in futures:

@@ -5,6 +5,17 @@ from typing import Any
 import numpy as np
 
 
+def array_of(value: Any, name: str) -> np.ndarray:
+    """Anything that NumPy takes for an array of numbers."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} must be an array of numbers, got {type(value).__name__} ({str(error).split('.')[0]}).") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of numbers, got {array.dtype}.")
+    return array
+
+
 def integer_in(value: Any, name: str, low: int, high: int | None = None) -> int:
     """An integer in [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
@@ -15,32 +26,57 @@ def integer_in(value: Any, name: str, low: int, high: int | None = None) -> int:
     return int(value)
 
 
+def seed_in(value: Any, name: str = "seed") -> int:
+    """An integer that fits the key of a generator."""
+    return integer_in(value, name, 0, 2**63 - 1)
+
+
 def positive(value: Any, name: str) -> float:
-    """A finite number > 0."""
+    """A finite number > 0 whose inverse is finite too: not below 1e-300."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be a number > 0, got {value!r}.")
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be finite and > 0, got {value}.")
+    if value < 1e-300:
+        raise ValueError(f"{name} must be finite and ≥ 1e-300, got {value}.")
     return float(value)
 
 
 def choice(value: Any, name: str, options: tuple[str, ...]) -> str:
     """One of a few words."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.")
+    return value
+
+
+def instance_of(value: Any, name: str, kind: type) -> Any:
+    """An object of a class."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__}, got {type(value).__name__}.")
     return value
 
 
 def finite_vectors(value: Any, name: str, size: int) -> np.ndarray:
     """A float64 array of shape (…, size) without NaN or infinity, not empty; integers are refused, as they have no gradient."""
-    array = np.asarray(value)
+    array = array_of(value, name)
     if array.dtype.kind != "f":
         raise ValueError(f"{name} must be of a floating dtype, got {array.dtype}.")
     if array.ndim == 0 or array.shape[-1] != size:
         raise ValueError(f"{name} must have a last axis of {size} entries, got shape {array.shape}.")
     if array.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {array.shape}.")
-    out = np.ascontiguousarray(array, np.float64)
+    out = np.array(array, np.float64, order="C")  # a copy: what the caller does to its own later changes nothing here
     if not np.isfinite(out).all():
         raise ValueError(f"{name} must be finite, got {out[~np.isfinite(out)][0]} among its entries.")
     return out
+
+
+def listed(value: Any, name: str, length: int, what: str) -> list:
+    """A sequence of so many entries."""
+    try:
+        entries = list(value)
+    except TypeError:
+        raise ValueError(f"{name} must hold one entry for each of the {length} {what}, got {type(value).__name__}.") from None
+    if len(entries) != length:
+        raise ValueError(f"{name} must hold one entry for each of the {length} {what}, got {len(entries)}.")
+    return entries

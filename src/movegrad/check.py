@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from movegrad._enumerate import PureProblem, solutions
-from movegrad._validate import integer_in, positive
+from movegrad._validate import instance_of, integer_in, positive, seed_in
 from movegrad.problem import Problem
 
 _SHOWN = 3  # examples of each kind of finding
@@ -77,8 +77,8 @@ def check(
 
     Reported: one-way moves; ratios that differ from q(y', y)/q(y, y') (claimed and exact); gains and changes of T that differ from
     recomputation; ``feasible`` that disagrees with ``contains``; derived fields that ``apply`` left stale; a proposal that
-    changes the solution; starts outside the set; solutions that are never reached; detailed balance and the stationary law against the Gibbs law, for
-    θ of both signs and several temperatures; proposals that depend on θ without saying so.
+    changes the solution; starts outside the set; solutions that are never reached; detailed balance and the stationary law
+    against the Gibbs law, for θ of both signs and several temperatures; proposals that depend on θ without saying so.
 
     Parameters
     ----------
@@ -89,9 +89,14 @@ def check(
     tolerance : float
         On ratios, balance and law; exact up to rounding is about 1e-15.
     """
+    instance_of(problem, "problem", Problem)
+    if np.ndim(temperatures) != 1 or not len(temperatures):
+        raise ValueError(f"temperatures must be a sequence of numbers > 0, got {temperatures!r}.")
     for t in temperatures:
         positive(t, "temperatures")
     integer_in(max_states, "max_states", 1)
+    positive(tolerance, "tolerance")
+    seed_in(seed)
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=problem.size)
     thetas = [theta, -theta, 2.0 * rng.normal(size=problem.size)]

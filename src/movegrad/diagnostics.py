@@ -15,7 +15,7 @@ def effective_sample_size(draws: np.ndarray) -> float:
     rank normalization). NaN where nothing varies.
     """
     chains, n = draws.shape
-    if n < 4:
+    if n < 4 or np.ptp(draws) == 0:
         return np.nan
     centered = draws - draws.mean(1, keepdims=True)
     spectrum = np.fft.rfft(centered, 2 * n, axis=1)
@@ -35,7 +35,7 @@ def effective_sample_size(draws: np.ndarray) -> float:
 def r_hat(draws: np.ndarray) -> float:
     """Split R-hat of chains (C, n): near 1 if chains agree (Gelman et al., 2013). NaN where nothing varies."""
     half = draws.shape[1] // 2
-    if half < 2:
+    if half < 2 or np.ptp(draws) == 0:
         return np.nan
     parts = np.concatenate([draws[:, :half], draws[:, -half:]])
     within, between = parts.var(1, ddof=1).mean(), parts.mean(1).var(ddof=1)
@@ -55,7 +55,8 @@ class Info:
     seconds : wall time of the run
     trace : (E, C, points, 2) objective, and distance to the start of the first chain (to 0 if it was drawn), every
         ``trace_every`` steps
-    frozen : list of (k,) arrays, for each example the entries of T that never changed in an averaged step of any chain
+    frozen : list of (k,) arrays, for each example the entries of T that never changed in an averaged step of any chain; empty if
+        that was not watched
     """
 
     def __init__(self, run: Any) -> None:
@@ -75,16 +76,17 @@ class Info:
     @property
     def trace(self) -> np.ndarray:
         trace = self._run.chains.trace
-        return trace.reshape(-1, self._run.settings.chains, *trace.shape[1:])
+        return trace.reshape(self._run.batch.examples, self._run.settings.chains, *trace.shape[1:])
 
     @property
     def trace_every(self) -> int:
-        return self._run.trace_every
+        return self._run.settings.trace_every
 
     @cached_property
     def frozen(self) -> list[np.ndarray]:
-        still = self._run.per_entry(self._run.chains.sums == 0)
-        return [np.flatnonzero(rows.all(0)) for rows in still]
+        if not self._run.settings.watch:
+            return []
+        return [np.flatnonzero(~rows.any(0)) for rows in self._run.per_entry(self._run.chains.moved)]
 
     @cached_property
     def ess(self) -> dict[str, np.ndarray]:
@@ -123,10 +125,10 @@ class Info:
             lines.append(f"{row[0]:<{width}} {row[1]:>12} {row[2]:>12} {row[3]:>7.1%} {row[4]:>11} {row[5]:>9}")
         if run.chains.trace.shape[1]:
             lines += [self._line(name) for name in _QUANTITIES]
-        frozen = self.frozen[0]
+        frozen = self.frozen[0] if self.frozen else ()
         if len(frozen):
             named = ", ".join(map(str, frozen[:8])) + (", …" if len(frozen) > 8 else "")
-            lines.append(f"never moved in example 0: {len(frozen)} of {np.diff(run.batch.theta_at)[0]} entries ({named})")
+            lines.append(f"never moved in example 0: {len(frozen)} of {run.batch.sizes[0]} entries ({named})")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -138,8 +140,8 @@ class Info:
     def _line(self, name: str) -> str:
         ess, rhat = self.ess[name], self.r_hat[name]
         points = self.trace.shape[1] * self.trace.shape[2]
-        worst = f"{np.nanmin(ess):.0f}" if np.isfinite(ess).any() else "–"
-        highest = f"{np.nanmax(rhat):.3f}" if np.isfinite(rhat).any() else "–"
+        worst = "–" if np.isnan(ess).all() else f"{np.nanmin(ess):.0f}"
+        highest = "–" if np.isnan(rhat).all() else f"{np.nanmax(rhat):.3f}"
         return f"{name}: effective sample size ≥ {worst} of {points} recorded, R-hat ≤ {highest}"
 
 

@@ -8,8 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from movegrad._enumerate import PureProblem, solutions
-from movegrad._validate import finite_vectors, integer_in, positive
+from movegrad._validate import finite_vectors, instance_of, integer_in, positive, seed_in
 from movegrad.problem import Problem
+from movegrad.sampling import like_solutions
+from movegrad.start import as_solutions
 
 MAX_STATES = 100_000
 
@@ -42,7 +44,7 @@ def marginals(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndar
 def sample(problem: Problem, theta: Any, n: int, temperature: float = 1.0, seed: int = 0) -> np.ndarray:
     """n independent solutions for each θ, of shape (n, …, size)."""
     theta, oracle = _oracle(problem, theta, temperature)
-    return oracle.sample(theta, float(temperature), integer_in(n, "n", 1), np.random.default_rng(seed))
+    return oracle.sample(theta, float(temperature), integer_in(n, "n", 1), np.random.default_rng(seed_in(seed)))
 
 
 def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
@@ -57,15 +59,15 @@ def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.nda
 
 def fenchel_young(problem: Problem, theta: Any, y: Any, temperature: float = 1.0) -> np.ndarray:
     """ℓ_t(θ; y) = A_t(θ) − ⟨θ, T(y)⟩ − φ(y) = −t·log π(y) ≥ 0 for solutions y (…, size), of shape (…)."""
-    theta, _ = _oracle(problem, theta, temperature)
-    pure, rows = PureProblem(problem), np.asarray(y).reshape(-1, len(problem.solution))
+    theta, oracle = _oracle(problem, theta, temperature)
+    values = like_solutions(y, "y", theta.shape[:-1], problem)
+    pure, rows = PureProblem(problem), values.reshape(-1, values.shape[-1])
     for row in rows:
-        if not pure.contains(row):
+        if not pure.contains(as_solutions(row, problem, "y")):
             raise ValueError(f"y must be in the set, got {row}.")
-    shape = np.asarray(y).shape[:-1]
-    statistics = np.stack([pure.statistic(row) for row in rows]).reshape(*shape, problem.size)
-    phi = np.array([pure.phi(row) for row in rows]).reshape(shape)
-    return temperature * log_partition(problem, theta, temperature) - (theta * statistics).sum(-1) - phi
+    statistics = np.stack([pure.statistic(row) for row in rows]).reshape(theta.shape)
+    phi = np.array([pure.phi(row) for row in rows]).reshape(theta.shape[:-1])
+    return temperature * oracle.log_partition(theta, float(temperature)) - (theta * statistics).sum(-1) - phi
 
 
 class Enumeration:
@@ -104,6 +106,7 @@ def enumeration(problem: Problem) -> Enumeration:
 
 
 def _checked(problem: Problem, theta: Any, temperature: float) -> np.ndarray:
+    instance_of(problem, "problem", Problem)
     positive(temperature, "temperature")
     return finite_vectors(theta, "theta", problem.size)
 

@@ -45,6 +45,7 @@ import numpy as np
 
 from movegrad._layout import pack
 from movegrad._specialise import is_jitted, jit
+from movegrad._validate import array_of, integer_in, positive
 
 Jitted = Callable[..., Any]
 
@@ -68,15 +69,12 @@ class Move:
 
     def __post_init__(self) -> None:
         for name, arity in _MOVE_ARITY.items():
-            if name == "changes" and isinstance(self.changes, int):
-                if self.changes < 0:
-                    raise ValueError(f"changes of move {self.name!r} must be ≥ 0, got {self.changes}.")
-                continue
-            _check_function(
-                getattr(self, name), f"{name} of move {self.name!r}", arity, required=name in ("propose", "change", "apply")
-            )
-        if not (np.isfinite(self.weight) and self.weight > 0):
-            raise ValueError(f"weight of move {self.name!r} must be finite and > 0, got {self.weight}.")
+            what, function = f"{name} of move {self.name!r}", getattr(self, name)
+            if name == "changes" and isinstance(function, (int, np.integer)):
+                object.__setattr__(self, "changes", integer_in(function, what, 0))
+            else:
+                _check_function(function, what, arity, required=name in ("propose", "change", "changes", "apply"))
+        positive(self.weight, f"weight of move {self.name!r}")
 
 
 class Functions(NamedTuple):
@@ -151,28 +149,28 @@ class Problem:
         oracle: Any = None,
         name: str = "",
     ) -> None:
-        self.data = data
-        self.state = state
-        self.moves = tuple(moves)
-        self.size = int(size)
+        self.name = name or type(self).__name__
+        self.data = _record(data, f"data of {self.name}", one_dimensional=False)
+        self.state = _record(state, f"state of {self.name}", one_dimensional=True)
+        self.moves = tuple(moves) if isinstance(moves, Sequence) else moves
+        self.size = integer_in(size, f"size of {self.name}", 1)
         self.functions = Functions(prepare, statistic, phi, contains, random, greedy, applicable)
         self.guided = guided
         self.states = states
         self.oracle = oracle
-        self.name = name or type(self).__name__
         self._validate()
-        self.packed = pack([data])  # read-only from here on: kernels see these arrays
-        self.state_sizes = np.array([len(a) for a in state], np.int64)
-        self.state_dtypes = [np.asarray(a).dtype for a in state]
+        self.packed = pack([self.data])  # read-only from here on: kernels see these arrays
+        self.state_sizes = np.array([len(a) for a in self.state], np.int64)
+        self.state_dtypes = [a.dtype for a in self.state]
         self.weights = np.array([m.weight for m in self.moves], np.float64)
         self.kind = Kind(
             tuple(replace(m, weight=1.0) for m in self.moves),
             self.functions,
             bool((self.weights != self.weights[0]).any()),
-            type(data),
-            tuple(np.ndim(f) for f in data),
-            type(state),
-            len(state),
+            type(self.data),
+            tuple(f.ndim for f in self.data),
+            type(self.state),
+            len(self.state),
         )
 
     def __repr__(self) -> str:
@@ -184,14 +182,10 @@ class Problem:
         return self.state[0]
 
     def _validate(self) -> None:
-        if not self.moves or not all(isinstance(m, Move) for m in self.moves):
-            raise ValueError(f"moves of {self.name} must be one or more movegrad.Move, got {self.moves!r}.")
+        if not isinstance(self.moves, tuple) or not self.moves or not all(isinstance(m, Move) for m in self.moves):
+            raise ValueError(f"moves of {self.name} must be a sequence of one or more movegrad.Move, got {self.moves!r}.")
         if len(self.moves) > 62:
             raise ValueError(f"moves of {self.name} must be at most 62, got {len(self.moves)}.")
-        if self.size < 1:
-            raise ValueError(f"size of {self.name} must be ≥ 1, got {self.size}.")
-        _check_record(self.data, f"data of {self.name}", one_dimensional=False)
-        _check_record(self.state, f"state of {self.name}", one_dimensional=True)
         for name, arity in _ARITY.items():
             _check_function(getattr(self.functions, name), f"{name} of {self.name}", arity)
         derived = [name for name, a in zip(self.state._fields[1:], self.state[1:], strict=True) if len(a)]
@@ -220,15 +214,20 @@ def _check_function(function: Any, what: str, arity: int, required: bool = False
         raise ValueError(f"{what} must take {arity} arguments, got one that takes {found}.")
 
 
-def _check_record(record: Any, what: str, one_dimensional: bool) -> None:
+def _record(record: Any, what: str, one_dimensional: bool) -> Any:
+    """The NamedTuple with its fields as arrays."""
     if not (isinstance(record, tuple) and hasattr(record, "_fields") and len(record) > 0):
         raise ValueError(f"{what} must be a NamedTuple with at least one field, got {type(record).__name__}.")
+    arrays = []
     for name, value in zip(record._fields, record, strict=True):
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"{what} must hold arrays and numbers, got {array.dtype} in field {name!r}.")
+        try:
+            array = array_of(value, what)
+        except ValueError as error:
+            raise ValueError(f"{str(error)[:-1]} in field {name!r}.") from None
         if one_dimensional and array.ndim != 1:
             raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
+        arrays.append(array)
+    return type(record)(*arrays)
 
 
 def _stay(data, state, rng):

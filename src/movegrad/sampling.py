@@ -10,10 +10,10 @@ from movegrad import start as starts
 from movegrad._build import Options, observer
 from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
 from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE
-from movegrad._validate import choice, finite_vectors, integer_in, positive
+from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
-from movegrad.schedules import Annealing, Custom, Schedule, Steady
+from movegrad.schedules import Annealing, Custom, Hot, Schedule, Steady
 
 ESTIMATORS = ("mean", "recycled")
 _PILOT = 256  # steps at infinite temperature from which annealing learns the scale of the objective
@@ -90,13 +90,13 @@ def sample(
     options = Options(recycle=estimator == "recycled", best=best)
     trace = integer_in(trace, "trace", 0) if time_limit is None else 0
     if iterates and not trace:
-        raise ValueError("iterates must come with steps and a trace of at least one point, got none.")
+        raise ValueError(f"iterates must be False where nothing is traced (trace=0 or a time limit), got {iterates}.")
     settings = make_settings(
         steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
-        options=options, trace=min(trace, steps or trace), keep=iterates, seed=seed, call=call,
+        options=options, trace=trace, keep=iterates, watch=True, seed=seed, call=call,
     )  # fmt: skip
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
-    kept = None if not iterates else shaped(result.kept, shape, lambda a: a.reshape(*a.shape[:-1], settings.trace, -1))
+    kept = None if not iterates else shaped(result.kept, shape, lambda a: a.reshape(*a.shape[:-1], settings.points, -1))
     return Sample(
         shaped(result.mean(), shape),
         shaped(result.solutions, shape),
@@ -132,13 +132,12 @@ def solve(
     problem, theta, chains, start, guide, index, seed, progress : as in :func:`sample`
     """
     batch, shape = make_batch(problem, theta)
-    temperature: Any = 1.0
-    if schedule is None:
-        temperature, schedule = _scale(batch, problem, start, seed), Annealing()
     settings = make_settings(
-        steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, chains=chains,
+        steps=steps, time_limit=time_limit, schedule=Annealing() if schedule is None else schedule, chains=chains,
         options=Options(best=True), correction=correction, seed=seed,
     )  # fmt: skip
+    if schedule is None:
+        settings = replace(settings, temperature=_scale(batch, problem, start, settings))
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
     winner = values.argmax(1)
@@ -195,7 +194,8 @@ def one_step(
         )
     options = Options(first_step=True)
     settings = make_settings(steps=1, temperature=temperature, options=options, start_name="y")
-    result, _ = run_from(batch, settings, problem, starts.Given(y), guide=guide)
+    y = y if shape is None else like_solutions(y, "y", shape, batch.problem)
+    result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
     if np.isnan(values).any():
         raise ValueError(f"{batch.problem.name} must propose with at most 64 draws to be enumerated, got more.")
@@ -210,12 +210,16 @@ def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch,
     if isinstance(problem, Problem):
         array = finite_vectors(theta, "theta", problem.size)
         return shared_batch(problem, array.reshape(-1, problem.size)), array.shape[:-1]
-    problems = list(problem)
+    try:
+        problems = list(problem)
+    except TypeError:
+        raise ValueError(f"problem must be a Problem or a sequence of them, got {type(problem).__name__}.") from None
     if not problems:
         raise ValueError("problem must not be an empty sequence, got one.")
-    if len(theta) != len(problems):
-        raise ValueError(f"theta must hold one vector for each of the {len(problems)} problems, got {len(theta)}.")
-    rows = [finite_vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, theta, strict=True))]
+    for p in problems:
+        instance_of(p, "problem", Problem)
+    thetas = listed(theta, "theta", len(problems), "problems")
+    rows = [finite_vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, thetas, strict=True))]
     for e, row in enumerate(rows):
         if row.ndim != 1:
             raise ValueError(f"theta[{e}] must have one axis, got shape {row.shape}.")
@@ -239,16 +243,16 @@ def make_settings(
         raise ValueError(f"exactly one of steps and time_limit must be given, got steps={steps} and time_limit={time_limit}.")
     if time_limit is not None:
         positive(time_limit, "time_limit")
-    elif not isinstance(steps, np.ndarray):
-        integer_in(steps, "steps", 1)
+    else:
+        steps = integer_in(steps, "steps", 1)
     burn_in = integer_in(burn_in, "burn_in", 0)
-    if steps is not None and burn_in >= np.min(steps):
-        raise ValueError(f"burn_in must be < steps = {np.min(steps)}, got {burn_in}.")
+    if steps is not None and burn_in >= steps:
+        raise ValueError(f"burn_in must be < steps = {steps}, got {burn_in}.")
     if schedule is None:
         schedule = Steady()
-    elif not hasattr(schedule, "heat"):
+    elif not isinstance(schedule, Annealing):
         if not callable(schedule):
-            raise ValueError(f"schedule must be a callable k → t, got {schedule!r}.")
+            raise ValueError(f"schedule must be a callable k → t or an Annealing, got {schedule!r}.")
         schedule = Custom(schedule)
     return Settings(
         steps=steps,
@@ -257,8 +261,8 @@ def make_settings(
         schedule=schedule,
         burn_in=burn_in,
         chains=integer_in(chains, "chains", 1),
-        seed=integer_in(seed, "seed", 0, 2**63 - 1),
-        call=integer_in(call, "call", 0, 2**63 - 1),
+        seed=seed_in(seed),
+        call=seed_in(call, "call"),
         **others,
     )
 
@@ -274,7 +278,7 @@ def run_from(
     keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
     problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
     request = starts.Request(problems, settings.chains, keys, targets, settings.seed, settings.call)
-    solutions, kinds = starts.flatten(chosen(request), request)
+    solutions, kinds = starts.flatten(chosen(request), request, settings.start_name)
     guide = None if guide is None else like_theta(guide, "guide", batch, problem)
     result = run(batch, settings, solutions, kinds, keys, guide, direction, progress)
     if hasattr(chosen, "remember"):
@@ -312,10 +316,23 @@ def like_theta(value: Any, name: str, batch: Batch, problem: Any) -> np.ndarray:
     if isinstance(problem, Problem):
         flat = finite_vectors(value, name, problem.size).reshape(-1)
     else:
-        flat = np.concatenate([finite_vectors(v, name, p.size).reshape(-1) for v, p in zip(value, problem, strict=True)])
+        values = listed(value, name, len(problem), "problems")
+        flat = np.concatenate([finite_vectors(v, name, p.size).reshape(-1) for v, p in zip(values, problem, strict=True)])
     if len(flat) != len(batch.theta):
         raise ValueError(f"{name} must have the shape of theta, got {len(flat)} entries instead of {len(batch.theta)}.")
     return flat
+
+
+def like_solutions(value: Any, name: str, shape: tuple[int, ...], problem: Problem) -> np.ndarray:
+    """Solutions with the leading axes of θ, as rows, or one for all: (*shape, size)."""
+    array, size = array_of(value, name), len(problem.solution)
+    if array.ndim == 0 or array.shape[-1] != size:
+        raise ValueError(f"{name} must have a last axis of {size} entries, got shape {array.shape}.")
+    if array.ndim == 2 and len(array) == np.prod(shape):
+        array = array.reshape(*shape, size)
+    if array.ndim > 1 and array.shape[:-1] != shape:
+        raise ValueError(f"{name} must have shape {(*shape, size)}, got {array.shape}.")
+    return np.broadcast_to(array, (*shape, size))
 
 
 def shaped(rows: Any, shape: tuple[int, ...] | None, then: Callable = lambda a: a) -> Any:
@@ -336,21 +353,15 @@ def _keys(index: Any, examples: int) -> np.ndarray:
 def _temperature(value: Any) -> Any:
     if np.ndim(value) == 0:
         return positive(value.item() if isinstance(value, np.ndarray) else value, "temperature")
-    return np.array([positive(t, "temperature") for t in np.asarray(value).reshape(-1).tolist()])
+    return np.array([positive(t, "temperature") for t in np.asarray(value, object).reshape(-1).tolist()])
 
 
-def _scale(batch: Batch, problem: Any, start: Any, seed: int) -> np.ndarray:
+def _scale(batch: Batch, problem: Any, start: Any, settings: Settings) -> np.ndarray:
     """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted."""
-    settings = Settings(steps=_PILOT, temperature=1.0, schedule=_Hot(), trace=_PILOT, correction=False, seed=seed)
-    fresh = start if not hasattr(start, "remember") else "random"
-    result, _ = run_from(batch, settings, problem, fresh if fresh != "persistent" else "random")
-    changes = np.abs(np.diff(result.chains.trace[:, :, 0], axis=1))
+    pilot = replace(settings, steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT, options=Options())
+    continues = (isinstance(start, str) and start == "persistent") or hasattr(start, "remember")
+    result, _ = run_from(batch, pilot, problem, "random" if continues else start)
+    traces = result.chains.trace[:, :, 0].reshape(batch.examples, settings.chains, -1)
+    changes = np.abs(np.diff(traces, axis=2)).reshape(batch.examples, -1)
     moved = (changes > 0).sum(1)
     return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0)
-
-
-class _Hot(NamedTuple):
-    """Infinite temperature."""
-
-    def heat(self, first: int, count: int, begin: float, end: float):
-        return Steady().heat(first, count, begin, end)._replace(inverse=np.zeros(1))

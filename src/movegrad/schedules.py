@@ -1,6 +1,7 @@
 """Temperatures along a chain. A schedule is any callable ``k → t`` for the step k = 0, 1, …; these are the usual ones."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,44 +31,74 @@ def constant(temperature: float) -> Schedule:
 def truncated_geometric(start: float, decay: float, final: float) -> Schedule:
     """max(decayᵏ·start, final): the schedule of the paper's burn-in study."""
     start, final = positive(start, "start"), positive(final, "final")
-    if not 0.0 < decay < 1.0:
+    if positive(decay, "decay") >= 1.0:
         raise ValueError(f"decay must be in (0, 1), got {decay}.")
     return lambda k: max(decay**k * start, final)
 
 
-class Annealing(NamedTuple):
+@dataclass(frozen=True)
+class Annealing:
     """Geometric cooling over a whole run, whatever its length in steps or seconds: start·(end/start)^progress."""
 
     start: float = 1.0
     end: float = 1e-3
 
-    def heat(self, first: int, count: int, begin: float, end: float) -> Heat:
-        """Temperatures for ``count`` steps from step ``first``, while the progress of the run goes from ``begin`` to ``end``."""
-        shift = max(0, (max(count, 1) - 1).bit_length() - _LEVELS.bit_length() + 1)
+    def __post_init__(self) -> None:
+        positive(self.start, "start")
+        positive(self.end, "end")
+
+    def steps(self, first: int, count: int, total: int) -> Heat:
+        """By steps, the temperatures depend on the number of the step alone, not on how the run is cut into blocks."""
+        shift = max(0, (total - 1).bit_length() - _LEVELS.bit_length() + 1)
+        low = first >> shift
+        levels = np.arange(low, ((first + count - 1) >> shift) + 1)
+        return Heat(self._inverse(np.minimum(1.0, (levels + 0.5) * 2.0**shift / total)), low << shift, shift)
+
+    def seconds(self, first: int, count: int, begin: float, end: float) -> Heat:
+        """By time, progress is what the clock says before the block and what is expected after it."""
+        shift = max(0, (count - 1).bit_length() - _LEVELS.bit_length() + 1)
         levels = ((count - 1) >> shift) + 1
-        progress = begin + (end - begin) * (np.arange(levels) + 0.5) / levels
-        return Heat(1.0 / (self.start * (self.end / self.start) ** progress), first, shift)
+        return Heat(self._inverse(begin + (end - begin) * (np.arange(levels) + 0.5) / levels), first, shift)
+
+    def _inverse(self, progress: np.ndarray) -> np.ndarray:
+        return 1.0 / (self.start * (self.end / self.start) ** progress)
 
 
-class Steady(NamedTuple):
+class Steady:
     """A constant temperature of 1; examples scale it by their own."""
 
-    def heat(self, first: int, count: int, begin: float, end: float) -> Heat:
+    def steps(self, first: int, count: int, total: int) -> Heat:
+        return _STEADY
+
+    def seconds(self, first: int, count: int, begin: float, end: float) -> Heat:
         return _STEADY
 
 
-class Custom(NamedTuple):
+class Hot(Steady):
+    """Infinite temperature."""
+
+    def steps(self, first: int, count: int, total: int) -> Heat:
+        return _HOT
+
+
+@dataclass(frozen=True)
+class Custom:
     """Any callable k → t."""
 
     schedule: Schedule
 
-    def heat(self, first: int, count: int, begin: float, end: float) -> Heat:
-        temperatures = np.fromiter((self.schedule(k) for k in range(first, first + count)), np.float64, count)
-        bad = ~(np.isfinite(temperatures) & (temperatures > 0))
-        if bad.any():
-            k = int(np.argmax(bad))
-            raise ValueError(f"schedule must give temperatures > 0, got {temperatures[k]} at step {first + k}.")
-        return Heat(1.0 / temperatures, first, 0)
+    def steps(self, first: int, count: int, total: int) -> Heat:
+        return Heat(np.array([self._inverse(k) for k in range(first, first + count)]), first, 0)
+
+    def seconds(self, first: int, count: int, begin: float, end: float) -> Heat:
+        return self.steps(first, count, 0)
+
+    def _inverse(self, k: int) -> float:
+        try:
+            return 1.0 / positive(self.schedule(k), "temperature")
+        except ValueError:
+            raise ValueError(f"schedule must give numbers > 0, got {self.schedule(k)!r} at step {k}.") from None
 
 
 _STEADY = Heat(np.ones(1), 0, _CONSTANT_SHIFT)
+_HOT = Heat(np.zeros(1), 0, _CONSTANT_SHIFT)

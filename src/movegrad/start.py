@@ -18,6 +18,7 @@ import numpy as np
 
 from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_LOADED
 from movegrad._rng import stream_keys
+from movegrad._validate import array_of, listed
 from movegrad.problem import Problem
 
 
@@ -32,7 +33,7 @@ class Request(NamedTuple):
     call: int
 
 
-Solutions = np.ndarray | int  # (C, size) of one example, or DRAW or BUILD
+Solutions = np.ndarray | int | None  # (C, size) of one example; DRAW (or None) or BUILD
 Start = Callable[[Request], Sequence[Solutions]]
 WORDS = ("random", "greedy", "target", "data", "persistent")
 DRAW, BUILD = NOT_DRAWN, NOT_BUILT  # let the kernel draw the start, or build it for θ
@@ -69,34 +70,42 @@ def data(request: Request) -> list[np.ndarray]:
 
 
 class Given:
-    """Given solutions: (size,) for all, (E, size) for all chains of each example, or (E, C, size)."""
+    """Given solutions: (size,) for all, (…, size) for all chains of each example, or (…, C, size); "…" as in θ."""
 
-    def __init__(self, solutions: Any) -> None:
-        self.solutions = solutions
+    def __init__(self, solutions: Any, name: str = "start") -> None:
+        self.solutions, self.name = solutions, name
 
     def __call__(self, request: Request) -> list[np.ndarray]:
-        size = len(request.problems[0].solution)
-        ragged = isinstance(self.solutions, (list, tuple)) and any(len(p.solution) != size for p in request.problems)
-        rows = list(self.solutions) if ragged else self._rows(len(request.problems), request.chains, size)
-        if len(rows) != len(request.problems):
-            raise ValueError(f"start must hold one entry for each of the {len(request.problems)} examples, got {len(rows)}.")
-        out = []
-        for row, problem in zip(rows, request.problems, strict=True):
-            row, n = np.asarray(row), len(problem.solution)
-            if row.shape not in ((n,), (request.chains, n)):
-                raise ValueError(f"start must have shape ({n},) or ({request.chains}, {n}) for each example, got {row.shape}.")
-            out.append(np.broadcast_to(row, (request.chains, n)))
-        return out
+        sizes = {len(p.solution) for p in request.problems}
+        rows = self._rows(request, sizes.pop()) if len(sizes) == 1 else self._ragged(request)
+        return [np.broadcast_to(row, (request.chains, row.shape[-1])) for row in rows]
 
-    def _rows(self, examples: int, chains: int, size: int) -> np.ndarray:
-        array = np.asarray(self.solutions)
+    def _rows(self, request: Request, size: int) -> np.ndarray:
+        examples, chains, array = len(request.problems), request.chains, array_of(self.solutions, self.name)
         if array.ndim == 0 or array.shape[-1] != size:
-            raise ValueError(f"start must have a last axis of {size} entries, got shape {array.shape}.")
-        if examples == 1 and array.shape == (chains, size):
-            return array[None]
-        if array.ndim > 3 or (array.ndim == 3 and array.shape[1] != chains):
-            raise ValueError(f"start must have shape ({examples}, {chains}, {size}), got {array.shape}.")
-        return np.broadcast_to(array, (examples, size)) if array.ndim == 1 else array
+            raise ValueError(f"{self.name} must have a last axis of {size} entries, got shape {array.shape}.")
+        rows = array.size // size
+        if array.ndim == 1:
+            return np.broadcast_to(array, (examples, 1, size))
+        if rows == examples * chains and array.shape[-2] == chains and (array.ndim > 2 or examples == 1):
+            return array.reshape(examples, chains, size)
+        if rows == examples and (array.ndim == 2 or array.shape[-2] != chains or chains == 1):
+            return array.reshape(examples, 1, size)
+        raise ValueError(
+            f"{self.name} must hold one solution, one for each example, or one for each of the {chains} chains of "
+            f"{examples} examples, got {rows} of shape {array.shape}."
+        )
+
+    def _ragged(self, request: Request) -> list[np.ndarray]:
+        rows = listed(self.solutions, self.name, len(request.problems), "examples")
+        out = [array_of(row, self.name) for row in rows]
+        for row, problem in zip(out, request.problems, strict=True):
+            n = len(problem.solution)
+            if row.shape not in ((n,), (request.chains, n)):
+                raise ValueError(
+                    f"{self.name} must have shape ({n},) or ({request.chains}, {n}) for each problem, got {row.shape}."
+                )
+        return out
 
 
 class Persistent:
@@ -129,20 +138,19 @@ def resolve(start: Any) -> Start:
     return start if callable(start) else Given(start)
 
 
-def flatten(starts: Sequence[Solutions], request: Request) -> tuple[np.ndarray, np.ndarray]:
+def flatten(starts: Any, request: Request, name: str = "start") -> tuple[np.ndarray, np.ndarray]:
     """Starts as one array of solutions, and (E,) what the kernel is to do: NOT_LOADED (as given), DRAW or BUILD."""
-    if len(starts) != len(request.problems):
-        raise ValueError(f"start must give one entry for each of the {len(request.problems)} examples, got {len(starts)}.")
+    starts = listed(starts, name, len(request.problems), "examples")
     rows, kinds = [], np.full(len(starts), NOT_LOADED)
     for e, (start, problem) in enumerate(zip(starts, request.problems, strict=True)):
         shape = (request.chains, len(problem.solution))
-        if isinstance(start, int):
-            kinds[e] = start
+        if start is None or start in (DRAW, BUILD) if np.ndim(start) == 0 else False:
+            kinds[e] = DRAW if start is None else start
             rows.append(np.zeros(shape, problem.solution.dtype))
             continue
-        row = as_solutions(start, problem, "start")
+        row = as_solutions(start, problem, name)
         if row.shape != shape:
-            raise ValueError(f"start must give shape {shape} for each example, got {row.shape}.")
+            raise ValueError(f"{name} must give shape {shape} for each example, got {row.shape}.")
         rows.append(row)
     flat = rows[0] if len(rows) == 1 else np.concatenate([r.reshape(-1) for r in rows])
     return flat.reshape(-1), kinds
@@ -150,14 +158,13 @@ def flatten(starts: Sequence[Solutions], request: Request) -> tuple[np.ndarray, 
 
 def as_solutions(values: Any, problem: Problem, name: str) -> np.ndarray:
     """Cast to the dtype of a solution; a value that this would change is not in the set."""
-    values = np.asarray(values)
+    values = array_of(values, name)
     if values.dtype == problem.solution.dtype:
         return values
     with np.errstate(invalid="ignore"):
         cast = values.astype(problem.solution.dtype)
     if not np.array_equal(cast, values):
-        bad = values[cast != values]
-        raise ValueError(f"{name} must be in the set, got the entry {bad.flat[0]}.")
+        raise ValueError(f"{name} must be in the set, got the entry {values[cast != values].flat[0]}.")
     return cast
 
 

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from movegrad import start as starts
 from movegrad._build import Options
 from movegrad._engine import Run
-from movegrad._validate import choice
+from movegrad._validate import choice, finite_vectors, instance_of, listed, positive
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
 from movegrad.sampling import ESTIMATORS, covariance_over_t, make_batch, make_settings, observe, one_step, run_again, run_from
+from movegrad.schedules import Annealing
 
 REDUCTIONS = ("mean", "sum", "none")
 Problems = Problem | Sequence[Problem]
@@ -61,6 +62,10 @@ class LocalSearchLayer(nn.Module):
     ) -> None:
         super().__init__()
         choice(estimator, "estimator", ESTIMATORS)
+        for p in problem if isinstance(problem, (list, tuple)) else [problem]:
+            instance_of(p, "problem", Problem)
+        if isinstance(schedule, Annealing):
+            raise ValueError(f"schedule must be a callable k → t, since a layer runs its chains again, got {schedule}.")
         self.problem = problem
         self.start = starts.resolve(start)
         self.estimator = estimator
@@ -86,9 +91,9 @@ class LocalSearchLayer(nn.Module):
         """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own in this call; ``index``: keys of the examples."""
         problem = self.problem if problem is None else problem
         if isinstance(problem, Problem):
-            return _Expectation.apply(theta, self, problem, start, index, guide)
-        flat = torch.cat([t.reshape(-1) for t in theta]) if len(theta) else torch.zeros(0)
-        sizes = [t.numel() for t in theta]
+            return _Expectation.apply(_tensor(theta), self, problem, start, index, guide)
+        theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
+        flat, sizes = torch.cat([t.reshape(-1) for t in theta]), [t.numel() for t in theta]
         return list(_Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide).split(sizes))
 
     def run(
@@ -105,7 +110,7 @@ class LocalSearchLayer(nn.Module):
         batch, shape = make_batch(problem, theta)
         settings = replace(self.settings, call=self._memory.calls, start_name=start_name)
         chosen = self.start if start is None else start
-        result, begin = run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=guide)
+        result, begin = run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=_guide(guide))
         self._memory.calls += 1
         self._memory.last = result
         return result, begin, shape
@@ -151,7 +156,7 @@ class FenchelYoungLoss(nn.Module):
 
     def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.layer = layer
+        self.layer = instance_of(layer, "layer", LocalSearchLayer)
         self.start = None if start is None else starts.resolve(start)
         self.persistent = starts.Persistent()  # for one θ and many observations
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
@@ -163,7 +168,8 @@ class FenchelYoungLoss(nn.Module):
         chosen = self.start if start is None else starts.resolve(start)
         if not isinstance(problem, Problem):
             return self._ragged(theta, y, problem, chosen, index, guide)
-        values, many = _array(y), theta.ndim == 1 and np.ndim(y) == 2
+        theta, values = _tensor(theta), _array(y)
+        many = theta.ndim == 1 and values.ndim == 2
         if values.shape[-1:] != (len(problem.solution),) and values.shape[-1:] != (problem.size,):
             raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {values.shape}.")
         if not many and values.shape[:-1] != tuple(theta.shape[:-1]):
@@ -171,7 +177,7 @@ class FenchelYoungLoss(nn.Module):
         chosen = chosen or (self.persistent if many else starts.target)
         elsewhere = chosen is not starts.target and chosen is not starts.data
         is_mean = elsewhere and values.dtype.kind == "f" and values.shape[-1] == problem.size
-        targets, observed = (None, values) if is_mean else _observations(problem, values)
+        targets, observed = (None, finite_vectors(values, "y", problem.size)) if is_mean else _observations(problem, values)
         result, _, shape = self.layer.run(
             _array(theta), problem, chosen, index, guide, targets, "y" if chosen is starts.target else "start"
         )
@@ -180,11 +186,12 @@ class FenchelYoungLoss(nn.Module):
         return self._reduce((theta * _like(mean - observed, theta)).sum(-1))
 
     def _ragged(self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any) -> Tensor:
-        if not len(y) == len(theta) == len(problem):
-            raise ValueError(
-                f"theta and y must hold one entry for each of the {len(problem)} problems, got {len(theta)} and {len(y)}."
-            )
-        pairs = [_observations(p, _array(v)) for p, v in zip(problem, y, strict=True)]
+        theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
+        rows = [_array(v) for v in listed(y, "y", len(problem), "problems")]
+        for row, p in zip(rows, problem, strict=True):
+            if row.shape != (len(p.solution),):
+                raise ValueError(f"y must have one axis of {len(p.solution)} entries for this problem, got shape {row.shape}.")
+        pairs = [_observations(p, row) for p, row in zip(problem, rows, strict=True)]
         targets = [t[0] for t, _ in pairs]
         result, _, _ = self.layer.run([_array(t) for t in theta], problem, start or starts.target, index, guide, targets, "y")
         terms = [(t * _like(m - o[0], t)).sum() for t, m, (_, o) in zip(theta, result.mean(), pairs, strict=True)]
@@ -214,19 +221,19 @@ class OneStepLoss(nn.Module):
 
     def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean") -> None:
         super().__init__()
-        self.problem, self.temperature = problem, temperature
+        self.problem = instance_of(problem, "problem", Problem)
+        self.temperature = positive(temperature, "temperature")
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
-        values = _array(y)
+        values, theta, guide = _array(y), _tensor(theta), _guide(guide)
         if theta.ndim == 1 and values.ndim == 2:
             theta = theta.expand(len(values), -1)
-            guide = None if guide is None else np.broadcast_to(_array(guide), theta.shape)
+            if guide is not None:
+                guide = np.broadcast_to(finite_vectors(guide, "guide", self.problem.size), theta.shape)
         if values.shape[:-1] != tuple(theta.shape[:-1]) or values.shape[-1:] != (len(self.problem.solution),):
             raise ValueError(f"y must have shape {(*theta.shape[:-1], len(self.problem.solution))}, got {values.shape}.")
-        loss, gradient = one_step(
-            self.problem, _array(theta), values.reshape(-1, values.shape[-1]), temperature=self.temperature, guide=guide
-        )
+        loss, gradient = one_step(self.problem, _array(theta), values, temperature=self.temperature, guide=guide)
         return _reduce(_FixedGradient.apply(theta, _like(loss, theta), _like(gradient, theta)), self.reduction)
 
 
@@ -248,7 +255,7 @@ class _Expectation(torch.autograd.Function):
         array: Any = _array(theta)
         if isinstance(problem, _Ragged):
             array, problem = np.split(array, np.cumsum(problem.sizes)[:-1]), problem.problems
-        result, begin, _ = layer.run(array, problem, start, index, None if guide is None else _array(guide))
+        result, begin, _ = layer.run(array, problem, start, index, guide)
         ctx.again = result, begin
         mean = result.mean()
         return _like(np.concatenate(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
@@ -291,6 +298,19 @@ def _array(value: Any) -> np.ndarray:
         raise ValueError(f"tensors must be on the CPU, got device {value.device}.")
     value = value.detach()
     return (value.double() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy()
+
+
+def _guide(value: Any) -> Any:
+    """A guide for one problem or a list of them, as arrays."""
+    if value is None or isinstance(value, (Tensor, np.ndarray)):
+        return None if value is None else _array(value)
+    return [_array(v) for v in value]
+
+
+def _tensor(value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise ValueError(f"theta must be a tensor, got {type(value).__name__}.")
+    return value
 
 
 def _like(array: np.ndarray, theta: Tensor) -> Tensor:

@@ -8,17 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._specialise import is_jitted, jit
-from movegrad._validate import finite_vectors
+from movegrad._validate import finite_vectors, listed, positive
 from movegrad.problem import Jitted, Move
 
 
-def weighted(moves: Sequence[Move], weights: Sequence[float] | None) -> list[Move]:
+def weighted(moves: Sequence[Move], weights: Sequence[float] | None, name: str = "weights") -> list[Move]:
     """The moves with these shares."""
     if weights is None:
         return list(moves)
-    if len(weights) != len(moves):
-        raise ValueError(f"weights must have one entry for each of the {len(moves)} moves, got {len(weights)}.")
-    return [replace(m, weight=float(w)) for m, w in zip(moves, weights, strict=True)]
+    shares = listed(weights, name, len(moves), "moves")
+    return [replace(m, weight=positive(w, name)) for m, w in zip(moves, shares, strict=True)]
 
 
 class Phi(NamedTuple):

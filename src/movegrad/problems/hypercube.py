@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
-from math import comb
+from math import lgamma
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,10 +164,13 @@ class Hypercube(Problem):
             radii = [integer_in(radius, "radius", 1, d)]
             moves = [FLIP if radius == 1 else FLIP_UP_TO]
         else:
-            radii = [integer_in(r, "exactly", 1, d) for r in np.atleast_1d(exactly)]
+            radii = [integer_in(r, "exactly", 1, d) for r in np.atleast_1d(np.asarray(exactly))]
+            if not radii:
+                raise ValueError(f"exactly must name at least one number of bits, got {exactly!r}.")
             moves = [FLIP if r == 1 else flip_exactly(s, r) for s, r in enumerate(radii)]
         term, several = binary_phi(phi, d), max(radii) > 1
-        counts = np.cumsum([float(comb(d, r)) for r in range(1, max(radii) + 1)])
+        log_counts = np.array([lgamma(d + 1) - lgamma(r + 1) - lgamma(d - r + 1) for r in range(1, max(radii) + 1)])
+        counts = np.cumsum(np.exp(log_counts - log_counts.max()))
         super().__init__(
             Data(np.array(radii), counts / counts[-1], term.linear),
             State(np.zeros(d, np.uint8), np.arange(d if several else 0, dtype=np.int32)),

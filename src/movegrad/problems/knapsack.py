@@ -341,7 +341,7 @@ class Knapsack(Problem):
                 tree,
                 tree,
             ),
-            weighted([kit[m] for m in moves], shares),
+            weighted([kit[m] for m in moves], shares, "shares"),
             d,
             prepare=prepare_guided if guided else prepare,
             contains=contains,

@@ -1,0 +1,342 @@
+"""PyEPO: learn without a solver in the loop, and use local search as a solver. Either way one line of a PyEPO program changes::
+
+    loss = LocalSearchFenchelYoung(optmodel, steps=1000)  # was: perturbedFenchelYoung(optmodel, n_samples=10, sigma=1.0)
+    loss(pred_cost, true_sol).backward()
+
+    optmodel = as_optmodel(knapsack, time_limit=0.05)  # was: pyepo.model.knapsackModel(weights, capacity)
+    dataset = pyepo.data.dataset.optDataset(optmodel, feats, costs)
+
+PyEPO's losses call a solver row by row; here a batch is one call of a compiled kernel.
+
+References
+----------
+Tang, Khalil, "PyEPO: a PyTorch-based end-to-end predict-then-optimize library for linear and integer programming", 2024.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from movegrad._validate import choice, finite_vectors, integer_in
+from movegrad.diagnostics import Info
+from movegrad.problem import Problem
+from movegrad.problems import Knapsack, TopK
+from movegrad.sampling import make_settings, observe, solve
+from movegrad.torch import FenchelYoungLoss, LocalSearchLayer, _array
+
+TESTED = "2.2.1 to 2.2.7"  # versions of PyEPO; a few of its private names are read below
+
+try:
+    from pyepo import EPO, __version__
+    from pyepo.dsl.compiled import compiledBase
+    from pyepo.model.bases import knapsackBase
+    from pyepo.model.mpax import optMpaxModel
+    from pyepo.model.opt import optModel
+except ImportError as error:
+    raise ImportError(
+        f'movegrad.integrations.pyepo needs PyEPO, tested with {TESTED} (pip install "movegrad[pyepo]"): {error}.'
+    ) from error
+
+STEPS = 1000  # of a chain, where neither steps nor a time limit are given
+SLACK = 1e-6  # of max(1, |b|): how far solvers let a solution violate A x ≤ b
+INTEGRALITY = 1e-4  # how far from an integer a solver may leave a binary variable; Gurobi 1e-5, others less
+
+
+# --- the loss ---------------------------------------------------------------------------------------------------------
+
+
+class LocalSearchFenchelYoung(nn.Module):
+    """Fenchel-Young loss of a PyEPO model, with chains of local search that start at the label instead of a solver.
+
+    Let θ = c if the model maximizes and θ = −c if it minimizes, where c is the predicted cost (with the known costs of a model
+    that predicts a part of them). The gradient in θ is ŷ − w, with the label w and the mean ŷ of a chain with stationary law
+    ∝ exp(⟨θ, y⟩/t). The value is ⟨θ, ŷ − w⟩: no measure of progress, for which there is ``pyepo.metric.regret``.
+
+    Parameters
+    ----------
+    optmodel : optModel
+        Knapsack, choice of k items, or made by :func:`as_optmodel`; see :func:`feasible_set`.
+    steps, time_limit : K steps (1000 if neither is given), or seconds of chain time for each example
+    temperature : t > 0, on the scale of the costs
+    chains, estimator, seed : as in :class:`movegrad.torch.LocalSearchLayer`
+    moves, beta : as in :func:`feasible_set`
+    reduction : "mean", "sum" or "none", over examples
+    processes, solve_ratio, dataset
+        Taken so that a call of a PyEPO loss needs no other change, and without effect, since no solver is called: chains run on
+        threads (:func:`movegrad.set_threads`) and not in processes, there is no solve to replace by a pool of known solutions
+        (fewer steps save time), and no such pool to fill from a data set.
+
+    Shape
+    -----
+    pred_cost (…, num_cost) and true_sol (…, n), with n the number of variables → a number; (…) with reduction "none".
+
+    References
+    ----------
+    Algorithm 2 of "Learning with Local Search MCMC Layers".
+    """
+
+    def __init__(
+        self,
+        optmodel: optModel,
+        steps: int | None = None,
+        *,
+        time_limit: float | None = None,
+        temperature: float = 1.0,
+        chains: int = 1,
+        estimator: str = "mean",
+        moves: Sequence[str] | None = None,
+        beta: float | None = None,
+        seed: int = 0,
+        reduction: str = "mean",
+        processes: int = 1,
+        solve_ratio: float = 1.0,
+        dataset: Any = None,
+    ) -> None:
+        super().__init__()
+        integer_in(processes, "processes", 0)
+        if not 0.0 <= solve_ratio <= 1.0:
+            raise ValueError(f"solve_ratio must be in [0, 1], got {solve_ratio}.")
+        self.optmodel = optmodel
+        self.feasible_set = feasible_set(optmodel, moves=moves, beta=beta)
+        layer = LocalSearchLayer(
+            self.feasible_set.problem, STEPS if steps is None and time_limit is None else steps, temperature,
+            time_limit=time_limit, chains=chains, estimator=estimator, seed=seed,
+        )  # fmt: skip
+        self.loss = FenchelYoungLoss(layer, reduction=reduction)
+
+    @property
+    def info(self) -> Info | None:
+        """Diagnostics of the last call."""
+        return self.loss.layer.info
+
+    def forward(self, pred_cost: Tensor, true_sol: Tensor) -> Tensor:
+        finite_vectors(_array(pred_cost.detach().cpu()), "pred_cost", self.optmodel.num_cost)
+        problem, sign = self.feasible_set
+        shape = (*pred_cost.shape[:-1], problem.size)
+        if tuple(true_sol.shape) != shape:
+            raise ValueError(f"true_sol must have shape {shape}, got {tuple(true_sol.shape)}.")
+        theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
+        try:
+            return self.loss(theta.cpu(), _rounded(true_sol.detach().cpu())).to(pred_cost.device)
+        except ValueError as error:
+            raise ValueError(re.sub(r"^y\b", "true_sol", str(error))) from error
+
+
+def _rounded(y: Tensor) -> Tensor:
+    """Labels without the tolerance of a solver; an entry that is no integer beyond it stays, and is refused."""
+    whole = y.round()
+    return torch.where((y - whole).abs() <= INTEGRALITY, whole, y)
+
+
+# --- the set of a model ------------------------------------------------------------------------------------------------
+
+
+class FeasibleSet(NamedTuple):
+    """What a model optimizes over: it maximizes ⟨θ, y⟩ over the problem's solutions, where θ = sign·cost."""
+
+    problem: Problem
+    sign: int  # +1 for EPO.MAXIMIZE, −1 for EPO.MINIMIZE
+
+
+def feasible_set(optmodel: optModel, *, moves: Sequence[str] | None = None, beta: float | None = None) -> FeasibleSet:
+    """The set of a PyEPO model as a problem with moves, read from the model's description without its solver.
+
+    ============================================================== ==========================================
+    model                                                          problem
+    ============================================================== ==========================================
+    predefined knapsack, of any solver: ``weights``, ``capacity``  :class:`~movegrad.problems.Knapsack`
+    compiled from ``pyepo.dsl``: binary x, A x ≤ b, A ≥ 0, b ≥ 0   :class:`~movegrad.problems.Knapsack`
+    compiled from ``pyepo.dsl``: binary x, Σ x = k                 :class:`~movegrad.problems.TopK`
+    made by :func:`as_optmodel`                                    the one that it was made from
+    ============================================================== ==========================================
+
+    Constraints of ``addConstr`` count; those that every binary x fulfills are left out. Capacities are b + 10⁻⁶·max(1, |b|): with
+    the tolerance of solvers, so that their solutions are in the set. What a subclass of a predefined knapsack adds in its own
+    ``_getModel`` cannot be seen.
+
+    Parameters
+    ----------
+    moves : sequence of str, optional
+        From "swap", "flip", "guided swap", "guided flip"; for Σ x = k from "swap", "guided swap". All unguided ones by default.
+    beta : float, optional
+        Temperature of guided moves; 2t by default.
+    """
+    if not isinstance(optmodel, optModel):
+        raise ValueError(f"optmodel must be a pyepo.model.opt.optModel, got {type(optmodel).__name__}.")
+    sign = {EPO.MAXIMIZE: 1, EPO.MINIMIZE: -1}.get(optmodel.modelSense)
+    if sign is None:
+        raise ValueError(f"optmodel must have the modelSense EPO.MAXIMIZE or EPO.MINIMIZE, got {optmodel.modelSense}.")
+    if isinstance(optmodel, LocalSearchModel):
+        return FeasibleSet(_own_problem(optmodel, moves, beta), sign)
+    constraints = _constraints(optmodel)
+    if not constraints.equalities:
+        return FeasibleSet(_knapsack(optmodel, constraints, ("swap", "flip") if moves is None else moves, beta), sign)
+    return FeasibleSet(_top_k(optmodel, constraints, ("swap",) if moves is None else moves, beta), sign)
+
+
+class _Constraints(NamedTuple):
+    """Of binary x: A x ≤ b, where rows that always hold are left out, and equalities (row, right-hand side)."""
+
+    table: np.ndarray  # (M, n)
+    bounds: np.ndarray  # (M,)
+    equalities: list[tuple[np.ndarray, float]]
+
+
+def _constraints(optmodel: optModel) -> _Constraints:
+    if isinstance(optmodel, optMpaxModel) or any(c.__name__.endswith("Rel") for c in type(optmodel).__mro__):
+        raise _unsupported(optmodel, "the variables of a linear relaxation")
+    if isinstance(optmodel, knapsackBase):
+        tables, bounds, equalities = [optmodel.weights], [optmodel.capacity], []
+    elif isinstance(optmodel, compiledBase):
+        tables, bounds, equalities = _compiled(optmodel)
+    else:
+        raise _unsupported(optmodel, "neither weights and capacity nor constraints of pyepo.dsl")
+    for row, bound in _part(optmodel, "_extra_constrs"):
+        tables.append(np.reshape(row, (1, -1)))
+        bounds.append(np.reshape(bound, 1))
+    table, limits = np.concatenate(tables).astype(float), np.concatenate(bounds).astype(float)
+    limits = limits + SLACK * np.maximum(1.0, np.abs(limits))
+    binding = ~(np.maximum(table, 0.0).sum(1) <= limits)
+    return _Constraints(table[binding], limits[binding], equalities)
+
+
+def _compiled(optmodel: compiledBase) -> tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, float]]]:
+    """Constraints of a compiled model: tables and bounds of A x ≤ b, and equalities."""
+    low, high, kinds, quadratic, blocks = (
+        _part(optmodel, f"problem.{name}") for name in ("var_lb", "var_ub", "var_type", "obj_Q", "constrs")
+    )
+    for kind, lowest, highest in zip(kinds, low, high, strict=True):
+        if kind == EPO.CONTINUOUS or (lowest, highest) != (0.0, 1.0):
+            raise _unsupported(optmodel, f"a variable of type {kind.name} in [{lowest:g}, {highest:g}]")
+    if quadratic is not None or any(block[0] is not None for block in blocks):
+        raise _unsupported(optmodel, f"a quadratic {'constraint' if quadratic is None else 'objective'}")
+    tables, bounds, equalities = [np.zeros((0, len(kinds)))], [np.zeros(0)], []
+    for _, rows, sense, right in blocks:
+        table = rows.toarray()
+        if sense == "==":
+            equalities += list(zip(table, right, strict=True))
+        else:
+            side = 1.0 if sense == "<=" else -1.0
+            tables.append(side * table)
+            bounds.append(side * right)
+    return tables, bounds, equalities
+
+
+def _knapsack(optmodel: optModel, constraints: _Constraints, moves: Sequence[str], beta: float | None) -> Knapsack:
+    table, bounds, _ = constraints
+    for name, values in ("coefficient", table), ("right-hand side", bounds):
+        if (values < 0).any():
+            raise _unsupported(optmodel, f"the {name} {values[values < 0][0]:g} in A x ≤ b")
+    if not len(table):  # every binary x
+        table, bounds = np.zeros((1, table.shape[1])), np.zeros(1)
+    return Knapsack(table, bounds, moves=moves, beta=beta)
+
+
+def _top_k(optmodel: optModel, constraints: _Constraints, moves: Sequence[str], beta: float | None) -> TopK:
+    (row, right), *others = constraints.equalities
+    if others or len(constraints.table):
+        raise _unsupported(optmodel, f"{1 + len(others)} equations and {len(constraints.table)} inequalities")
+    if row[0] == 0 or (row != row[0]).any():
+        raise _unsupported(optmodel, f"an equation of coefficients from {row.min():g} to {row.max():g}")
+    k = right / row[0]
+    if k not in range(1, len(row)):
+        raise _unsupported(optmodel, f"Σ x = {k:g} over {len(row)} variables")
+    for move in moves:
+        choice(move, "moves", ("swap", "guided swap"))
+    return TopK(len(row), int(k), 1 if "swap" in moves else (), guided="guided swap" in moves, beta=beta)
+
+
+def _own_problem(optmodel: "LocalSearchModel", moves: Sequence[str] | None, beta: float | None) -> Problem:
+    problem = optmodel.search_space
+    if moves is not None or beta is not None:
+        raise ValueError(f"moves and beta must be those of the problem itself, {problem}, got {moves} and {beta}.")
+    if problem.functions.statistic is not None:
+        raise ValueError(f"optmodel must have solutions y with T(y) = y, since chains start at labels, got {problem}.")
+    return problem
+
+
+def _unsupported(optmodel: optModel, found: str) -> ValueError:
+    return ValueError(
+        "optmodel must be a knapsack (binary x, A x ≤ b, A ≥ 0, b ≥ 0), a choice of k items (binary x, Σ x = k, 0 < k < n) "
+        f"or made by as_optmodel, got {type(optmodel).__name__} with {found}."
+    )
+
+
+def _part(optmodel: optModel, path: str) -> Any:
+    """An attribute that PyEPO does not promise to keep."""
+    value = optmodel
+    for name in path.split("."):
+        if not hasattr(value, name):
+            raise ValueError(f"optmodel must have the attribute {path} of PyEPO {TESTED}, got none in PyEPO {__version__}.")
+        value = getattr(value, name)
+    return value
+
+
+# --- a problem as a model -----------------------------------------------------------------------------------------------
+
+
+def as_optmodel(
+    problem: Problem, *, time_limit: float | None = None, steps: int | None = None, sense: str = "max", seed: int = 0
+) -> "LocalSearchModel":
+    """A PyEPO model that optimizes ⟨c, T(y)⟩ by simulated annealing (:func:`movegrad.solve`).
+
+    It does all that PyEPO asks of a model that is neither relaxed nor cut: labels (``optDataset``), decisions (``metric.regret``),
+    losses, worker processes. Solutions are heuristic, and never missing: there is no solver to end without one.
+
+    Parameters
+    ----------
+    problem : Problem without φ, since PyEPO's objectives are linear
+    time_limit, steps : seconds or steps of each solve; give one. With steps, a solution depends on the costs and the seed alone,
+        not on solves before it or on the process that it runs in
+    sense : "max" or "min"
+
+    Shape
+    -----
+    Costs (d,) → T(y) (d,) as floats, and the objective.
+    """
+    return LocalSearchModel(problem, time_limit=time_limit, steps=steps, sense=sense, seed=seed)
+
+
+class LocalSearchModel(optModel):
+    """What :func:`as_optmodel` returns. Arguments are kept under their names, from which PyEPO builds copies in its workers."""
+
+    def __init__(
+        self, search_space: Problem, time_limit: float | None = None, steps: int | None = None, sense: str = "max", seed: int = 0
+    ) -> None:
+        # Not called ``problem``: PyEPO takes an attribute of this name for one of its own.
+        if not isinstance(search_space, Problem):
+            raise ValueError(f"problem must be a movegrad.Problem, got {type(search_space).__name__}.")
+        if search_space.functions.phi is not None:
+            raise ValueError(f"problem must be without phi, since PyEPO's objectives are linear, got {search_space}.")
+        make_settings(time_limit=time_limit, steps=steps, seed=seed)
+        self.modelSense = EPO.MAXIMIZE if choice(sense, "sense", ("max", "min")) == "max" else EPO.MINIMIZE
+        self.search_space, self.time_limit, self.steps, self.sense, self.seed = search_space, time_limit, steps, sense, seed
+        self._cost: np.ndarray | None = None
+        super().__init__()
+
+    def __repr__(self) -> str:
+        return f"LocalSearchModel({self.search_space}, time_limit={self.time_limit}, steps={self.steps}, sense={self.sense!r})"
+
+    def _getModel(self) -> tuple[None, list[int]]:  # noqa: N802 - the name is PyEPO's
+        return None, list(range(self.search_space.size))
+
+    def setObj(self, c: Any) -> None:  # noqa: N802 - the name is PyEPO's
+        """Set the costs (d,)."""
+        values = np.asarray(c.detach().cpu() if isinstance(c, Tensor) else c)
+        values = finite_vectors(values.astype(float) if values.dtype.kind in "biu" else values, "c", self.search_space.size)
+        if values.ndim != 1:
+            raise ValueError(f"c must have one axis, got shape {values.shape}.")
+        self._cost = values
+
+    def solve(self) -> tuple[np.ndarray, float]:
+        """The best T(y) seen, and its objective."""
+        if self._cost is None:
+            raise ValueError("c must be set by setObj before solve, got no costs.")
+        theta = self._cost if self.modelSense == EPO.MAXIMIZE else -self._cost
+        found = solve(self.search_space, theta, time_limit=self.time_limit, steps=self.steps, seed=self.seed)
+        statistic = observe(self.search_space, found.state[None])[1][0]
+        return statistic, float(self._cost @ statistic)

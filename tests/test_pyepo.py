@@ -1,0 +1,455 @@
+"""The PyEPO adapter: sets read from models, gradients in the sense of the model, annealing as a solver, and what it refuses."""
+
+import importlib
+import re
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+try:
+    import highspy  # before pyepo: ortools carries the same library, and only the first of the two loads
+except ImportError:
+    highspy = None
+pyepo = pytest.importorskip("pyepo")
+
+import dill  # noqa: E402 - a dependency of pyepo
+from pyepo import EPO, dsl  # noqa: E402
+from pyepo.data.dataset import optDataset  # noqa: E402
+from pyepo.dsl.compiled import compiledBase  # noqa: E402
+from pyepo.model.bases import knapsackBase  # noqa: E402
+from pyepo.model.opt import optModel  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402
+
+import movegrad as mg  # noqa: E402
+from movegrad.integrations.pyepo import TESTED, LocalSearchFenchelYoung, as_optmodel, feasible_set  # noqa: E402
+from movegrad.problems import Hypercube, Knapsack, TopK  # noqa: E402
+from movegrad.torch import FenchelYoungLoss, LocalSearchLayer  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:::(pyepo|pyomo|gurobipy|highspy|multiprocess|pathos|tqdm|sklearn)")
+
+N = 8
+WEIGHTS = np.random.default_rng(0).integers(300, 800, (3, N)) / 100
+CAPACITY = WEIGHTS.sum(1) / 2
+KNAPSACK = Knapsack(WEIGHTS, CAPACITY)
+
+
+class PredefinedKnapsack(knapsackBase):
+    """A predefined knapsack without a solver."""
+
+    def _getModel(self):  # noqa: N802
+        return None, self.items
+
+    def setObj(self, c):  # noqa: N802
+        raise NotImplementedError
+
+    def solve(self):
+        raise NotImplementedError
+
+
+class HighsKnapsack(PredefinedKnapsack):
+    """A predefined knapsack, solved by HiGHS."""
+
+    def _getModel(self):  # noqa: N802
+        solver, n = highspy.Highs(), len(self.items)
+        solver.setOptionValue("output_flag", False)
+        solver.addVars(n, np.zeros(n), np.ones(n))
+        solver.changeColsIntegrality(n, np.arange(n, dtype=np.int32), np.array([highspy.HighsVarType.kInteger] * n))
+        for row, bound in zip(self.weights, self.capacity, strict=True):
+            solver.addRow(-highspy.kHighsInf, bound, n, np.arange(n, dtype=np.int32), row)
+        solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        return solver, self.items
+
+    def setObj(self, c):  # noqa: N802
+        n = len(self.items)
+        self._model.changeColsCost(n, np.arange(n, dtype=np.int32), np.asarray(c, float))
+
+    def solve(self):
+        self._model.run()
+        return np.array(self._model.getSolution().col_value), self._model.getInfo().objective_function_value
+
+
+class Compiled(compiledBase):
+    """A model of pyepo.dsl without a solver."""
+
+    setObj = solve = None  # noqa: N815
+
+    def _getModel(self):  # noqa: N802
+        self.modelSense = self.problem.modelSense
+        return None, list(range(self.problem.num_vars))
+
+
+class PlainModel(optModel):
+    """An optModel of which nothing is known."""
+
+    def _getModel(self):  # noqa: N802
+        return None, list(range(N))
+
+    setObj = solve = None  # noqa: N815
+
+
+class KnapsackRel(PredefinedKnapsack):
+    """Named like PyEPO's linear relaxations."""
+
+
+def compiled(*constraints, sense=dsl.Maximize, objective=None, **variable):
+    """max or min c @ x under constraints, which are functions of x."""
+    x = dsl.Variable(N, **({"vtype": EPO.BINARY} | variable))
+    term = dsl.Parameter(N) @ x if objective is None else objective(x)
+    return Compiled(dsl.Problem(sense(term), [c(x) for c in constraints]))
+
+
+def fits(x):
+    return WEIGHTS @ x <= CAPACITY
+
+
+def choose(k):
+    return lambda x: x.sum() == k
+
+
+def costs(*shape, seed=1):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape)).requires_grad_()
+
+
+def labels(problem, n, seed=2):
+    """Solutions of a problem, as data sets of PyEPO hold them."""
+    states = np.array(list(problem.states()))
+    return torch.from_numpy(states[np.random.default_rng(seed).integers(len(states), size=n)]).float()
+
+
+def complaint(call):
+    """Message of a ValueError, which is one sentence."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is judged below
+        call()
+    message = str(caught.value)
+    assert re.fullmatch(r"[^\n]*\bmust\b[^\n]*\.", message), message
+    assert not re.search(r"\. [A-Z]", message), f"more than one sentence: {message}"
+    return message
+
+
+# --- sets -------------------------------------------------------------------------------------------------------------
+
+
+def test_predefined_and_compiled_knapsacks_give_the_same_set():
+    found = [feasible_set(model) for model in (PredefinedKnapsack(WEIGHTS, CAPACITY), compiled(fits))]
+    for problem, sign in found:
+        weights, capacities = problem.weights_and_capacities
+        np.testing.assert_array_equal(weights, WEIGHTS)
+        np.testing.assert_allclose(capacities, CAPACITY, rtol=1.1e-6)
+        np.testing.assert_array_equal(list(problem.states()), list(KNAPSACK.states()))
+        assert sign == 1
+    assert feasible_set(compiled(fits, sense=dsl.Minimize)).sign == -1
+
+
+@pytest.mark.parametrize(
+    ("constraints", "variable"),
+    [
+        ([lambda x: -(WEIGHTS @ x) >= -CAPACITY], {}),
+        ([lambda x: WEIGHTS @ x - CAPACITY <= 0], {}),
+        ([fits, lambda x: x <= 1, lambda x: x >= 0, lambda x: x[0] - x[1] <= 1], {}),
+        ([lambda x, r=r: WEIGHTS[r : r + 1] @ x <= CAPACITY[r] for r in range(3)], {}),
+        ([fits], {"vtype": EPO.INTEGER, "lb": 0, "ub": 1}),
+    ],
+    ids=["negated", "shifted", "with rows that always hold", "row by row", "integer"],
+)
+def test_a_knapsack_can_be_written_in_other_ways(constraints, variable):
+    weights, capacities = feasible_set(compiled(*constraints, **variable)).problem.weights_and_capacities
+    np.testing.assert_array_equal(weights, WEIGHTS)
+    np.testing.assert_allclose(capacities, CAPACITY, rtol=1.1e-6)
+
+
+@pytest.mark.parametrize("model", [PredefinedKnapsack(WEIGHTS, CAPACITY), compiled(fits)], ids=["predefined", "compiled"])
+def test_constraints_added_later_belong_to_the_set(model):
+    model = model.copy()
+    model._extra_constrs = [(np.ones(N), 2.0)]
+    np.testing.assert_array_equal(feasible_set(model).problem.weights_and_capacities[0], [*WEIGHTS, np.ones(N)])
+
+
+def test_without_constraints_every_binary_vector_is_in_the_set():
+    assert len(list(feasible_set(compiled()).problem.states())) == 2**N
+
+
+@pytest.mark.parametrize("constraint", [choose(3), lambda x: -2 * x.sum() == -6], ids=["plain", "scaled"])
+def test_one_equation_of_equal_coefficients_is_a_choice_of_k_items(constraint):
+    problem = feasible_set(compiled(constraint)).problem
+    assert isinstance(problem, TopK)
+    assert problem.size == N
+    assert problem.solution.sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("constraint", "moves"), [(fits, ("guided flip", "swap")), (choose(3), ("guided swap",)), (choose(3), ("swap", "guided swap"))]
+)
+def test_moves_are_chosen_by_name(constraint, moves):
+    problem = feasible_set(compiled(constraint), moves=moves, beta=0.5).problem
+    assert len(problem.moves) == len(moves)
+    assert problem.guided
+    assert problem.data.beta == 0.5
+
+
+UNSUPPORTED = {
+    "no description": (lambda: PlainModel(), "PlainModel with neither"),
+    "relaxation": (lambda: KnapsackRel(WEIGHTS, CAPACITY), "linear relaxation"),
+    "relaxation of the dsl": (lambda: Compiled(compiled(fits).problem.relax()), r"CONTINUOUS in \[0, 1\]"),
+    "integers": (lambda: compiled(fits, vtype=EPO.INTEGER, lb=0, ub=2), r"INTEGER in \[0, 2\]"),
+    "negative weight": (lambda: PredefinedKnapsack(-WEIGHTS, -CAPACITY), "coefficient -"),
+    "covering": (lambda: compiled(lambda x: WEIGHTS @ x >= CAPACITY), "coefficient -"),
+    "infeasible": (lambda: compiled(lambda x: WEIGHTS @ x <= -CAPACITY), "right-hand side -"),
+    "two equations": (lambda: compiled(choose(3), lambda x: x[0] + x[1] == 1), "2 equations and 0 inequalities"),
+    "equation and knapsack": (lambda: compiled(choose(3), fits), "1 equations and 3 inequalities"),
+    "other equation": (lambda: compiled(lambda x: WEIGHTS[0] @ x == 10), "an equation of coefficients from"),
+    "part of the items": (lambda: compiled(lambda x: x[:4].sum() == 2), "an equation of coefficients from 0 to 1"),
+    "all items": (lambda: compiled(choose(N)), "Σ x = 8 over 8"),
+    "half an item": (lambda: compiled(choose(2.5)), "Σ x = 2.5"),
+    "quadratic constraint": (lambda: compiled(lambda x: x @ x <= 3), "quadratic constraint"),
+    "quadratic objective": (lambda: compiled(fits, objective=lambda x: dsl.Parameter(N) @ x + x @ x), "quadratic objective"),
+}
+
+
+@pytest.mark.parametrize(("model", "found"), UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_other_models_are_refused(model, found):
+    message = complaint(lambda: LocalSearchFenchelYoung(model()))
+    assert re.match("optmodel must be a knapsack .*, a choice of k items .* or made by as_optmodel, got ", message)
+    assert re.search(f"got .*{found}", message), message
+
+
+def test_a_missing_private_name_is_told_with_the_versions_that_have_it():
+    model = PredefinedKnapsack(WEIGHTS, CAPACITY)
+    del model._extra_constrs
+    message = complaint(lambda: feasible_set(model))
+    assert "_extra_constrs" in message
+    assert TESTED in message
+    assert pyepo.__version__ in message
+
+
+# --- the loss ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize(("sense", "sign"), [(dsl.Maximize, 1), (dsl.Minimize, -1)], ids=["max", "min"])
+def test_value_and_gradient_are_those_of_the_fenchel_young_loss(sense, sign, dtype):
+    pred, y = costs(5, N).detach().to(dtype).requires_grad_(), labels(KNAPSACK, 5)
+    loss = LocalSearchFenchelYoung(compiled(fits, sense=sense), steps=50, temperature=0.5, seed=7, reduction="sum")
+    theta = (sign * pred.detach()).requires_grad_()
+    expected = FenchelYoungLoss(LocalSearchLayer(KNAPSACK, steps=50, temperature=0.5, seed=7), reduction="sum")
+    value, value_expected = loss(pred, y), expected(theta, y)
+    value.backward()
+    value_expected.backward()
+    assert pred.grad.abs().max() > 0.1
+    torch.testing.assert_close(value, value_expected)
+    torch.testing.assert_close(pred.grad, sign * theta.grad)
+    assert loss.info is not None
+
+
+@pytest.mark.parametrize(("sense", "sign"), [(dsl.Maximize, 1), (dsl.Minimize, -1)], ids=["max", "min"])
+def test_gradient_is_the_exact_one_in_the_long_run(sense, sign):
+    pred, y = costs(N).detach().expand(64, -1).clone().requires_grad_(), labels(TopK(N, 3), 1).expand(64, -1)
+    LocalSearchFenchelYoung(compiled(choose(3), sense=sense), steps=5000, reduction="sum")(pred, y).backward()
+    exact = sign * (mg.exact.marginals(TopK(N, 3), sign * pred[0].detach().numpy()) - y[0].numpy())
+    gradients = pred.grad.numpy()
+    error = gradients.std(0, ddof=1) / 8.0 + 1e-4  # chains start at y: a bias of the order of 1/K
+    assert (np.abs(gradients.mean(0) - exact) / error).max() < 6
+
+
+def test_known_costs_join_predicted_ones():
+    known = np.linspace(-1.0, 1.0, N)
+    model = compiled(fits, objective=lambda x: dsl.Parameter(5) @ x[:5] + known @ x)
+    pred, y = costs(4, 5), labels(KNAPSACK, 4)
+    LocalSearchFenchelYoung(model, steps=50, reduction="sum")(pred, y).backward()
+    full = torch.from_numpy(known).expand(4, -1).clone()
+    full[:, :5] += pred.detach()
+    full.requires_grad_()
+    FenchelYoungLoss(LocalSearchLayer(KNAPSACK, steps=50), reduction="sum")(full, y).backward()
+    torch.testing.assert_close(pred.grad, full.grad[:, :5])
+
+
+@pytest.mark.parametrize(("reduction", "shape"), [("mean", ()), ("sum", ()), ("none", (3,))])
+def test_reductions_and_arguments_of_pyepo(reduction, shape):
+    model = PredefinedKnapsack(WEIGHTS, CAPACITY)
+    loss = LocalSearchFenchelYoung(model, time_limit=1e-3, reduction=reduction, processes=2, solve_ratio=0.5, dataset=object())
+    assert loss(costs(3, N), labels(KNAPSACK, 3)).shape == shape
+
+
+def test_labels_may_carry_the_tolerance_of_a_solver():
+    loss, y = LocalSearchFenchelYoung(compiled(fits), steps=20), labels(KNAPSACK, 3)
+    grads = []
+    for target in y, y + 1e-5 * (0.5 - y):
+        pred = costs(3, N)
+        loss.loss.layer.set_extra_state({"calls": 0, "ends": None})
+        loss(pred, target).backward()
+        grads.append(pred.grad)
+    torch.testing.assert_close(*grads)
+
+
+def with_entry(y, value):
+    y = y.clone()
+    y[1, 2] = value
+    return y
+
+
+BAD_INPUT = {
+    "nan cost": (lambda c, y: (with_entry(c, np.nan), y), "pred_cost must be finite, got nan"),
+    "size of costs": (lambda c, y: (c[:, 1:], y), r"pred_cost must have a last axis of 8 entries, got shape \(3, 7\)"),
+    "integer costs": (lambda c, y: (c.long(), y), "pred_cost must be of a floating dtype"),
+    "size of labels": (lambda c, y: (c, y[:, 1:]), r"true_sol must have shape \(3, 8\), got \(3, 7\)"),
+    "number of labels": (lambda c, y: (c, y[1:]), r"true_sol must have shape \(3, 8\), got \(2, 8\)"),
+    "many labels": (lambda c, y: (c[0], y), r"true_sol must have shape \(8,\), got \(3, 8\)"),
+    "label that does not fit": (lambda c, y: (c, torch.ones_like(y)), r"true_sol must be in the set, got \[1 1 .* in row 0"),
+    "fractional label": (lambda c, y: (c, with_entry(y, 0.5)), "true_sol must be in the set, got the entry 0.5"),
+    "nan label": (lambda c, y: (c, with_entry(y, np.nan)), "true_sol must be in the set, got the entry nan"),
+}
+
+
+@pytest.mark.parametrize(("change", "found"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_of_the_loss_is_told_in_the_words_of_pyepo(change, found):
+    loss = LocalSearchFenchelYoung(compiled(fits), steps=5)
+    arguments = change(costs(3, N).detach(), labels(KNAPSACK, 3))
+    assert re.match(found, complaint(lambda: loss(*arguments)))
+
+
+BAD_SETTINGS = {
+    "not a model": (lambda: LocalSearchFenchelYoung(KNAPSACK), "optmodel must be a pyepo.model.opt.optModel, got Knapsack"),
+    "both budgets": (lambda: LocalSearchFenchelYoung(compiled(fits), 5, time_limit=1.0), "exactly one of steps and time_limit"),
+    "processes": (lambda: LocalSearchFenchelYoung(compiled(fits), processes=-1), "processes must be ≥ 0"),
+    "solve_ratio": (lambda: LocalSearchFenchelYoung(compiled(fits), solve_ratio=2.0), "solve_ratio must be in"),
+    "reduction": (lambda: LocalSearchFenchelYoung(compiled(fits), reduction="max"), "reduction must be one of"),
+    "move of a knapsack": (lambda: feasible_set(compiled(choose(3)), moves=["flip"]), "moves must be one of 'swap', 'guided swap'"),
+    "moves twice": (lambda: feasible_set(as_optmodel(KNAPSACK, steps=5), beta=1.0), "moves and beta must be those of the problem"),
+}
+
+
+@pytest.mark.parametrize(("call", "found"), BAD_SETTINGS.values(), ids=BAD_SETTINGS)
+def test_bad_settings_of_the_loss(call, found):
+    assert re.match(found, complaint(call))
+
+
+# --- local search as a solver -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sense", "best"), [("max", max), ("min", min)])
+def test_annealing_finds_the_best_of_a_small_set(sense, best):
+    problem, c = KNAPSACK, np.random.default_rng(3).normal(size=N)
+    model = as_optmodel(problem, steps=5000, sense=sense)
+    model.setObj(c)
+    solution, objective = model.solve()
+    assert solution.dtype == np.float64
+    assert objective == pytest.approx(c @ solution) == pytest.approx(best(c @ y for y in problem.states()))
+    assert model.modelSense == {"max": EPO.MAXIMIZE, "min": EPO.MINIMIZE}[sense]
+    assert model.num_cost == N
+
+
+def test_a_solution_depends_on_costs_and_seed_alone():
+    c, d = np.random.default_rng(4).normal(size=(2, 40))
+    weights = np.random.default_rng(5).uniform(size=(4, 40))
+    model = as_optmodel(Knapsack(weights, weights.sum(1) / 2), steps=30, seed=1)
+    rebuilt = getattr(model, "rebuild", model.copy)()  # as in the worker processes of PyEPO
+    sent = dill.loads(dill.dumps(model))
+    model.setObj(d)
+    model.solve()
+    solutions = []
+    for m in model, rebuilt, sent:
+        m.setObj(torch.from_numpy(c))
+        solutions.append(m.solve()[0])
+    np.testing.assert_array_equal(solutions[0], solutions[1])
+    np.testing.assert_array_equal(solutions[0], solutions[2])
+
+
+def test_feasible_set_of_a_problem_made_a_model_is_the_problem():
+    cube = Hypercube(4)
+    assert feasible_set(as_optmodel(cube, steps=5, sense="min")) == (cube, -1)
+
+
+def test_data_set_and_regret_of_pyepo_take_the_model():
+    model, c = as_optmodel(KNAPSACK, steps=5000), np.random.default_rng(6).uniform(1, 5, (6, N)).astype(np.float32)
+    data = optDataset(model, c, c)
+    best = [max(row @ y for y in KNAPSACK.states()) for row in c]
+    np.testing.assert_allclose(data.objs.numpy()[:, 0], best, rtol=1e-5)
+    loader = DataLoader(data, batch_size=4)
+    assert pyepo.metric.regret(torch.nn.Identity(), model, loader) == pytest.approx(0.0, abs=1e-5)
+    assert pyepo.metric.regret(lambda x: -x, model, loader) == pytest.approx(1.0)  # takes nothing
+    LocalSearchFenchelYoung(model, steps=5)(costs(6, N), data.sols).backward()
+
+
+BAD_MODELS = {
+    "no problem": (lambda: as_optmodel([KNAPSACK], steps=5), "problem must be a movegrad.Problem, got list"),
+    "phi": (lambda: as_optmodel(TopK(5, 2, phi=np.ones(5)), steps=5), "problem must be without phi"),
+    "no budget": (lambda: as_optmodel(KNAPSACK), "exactly one of steps and time_limit must be given"),
+    "sense": (lambda: as_optmodel(KNAPSACK, steps=5, sense="up"), "sense must be one of 'max', 'min'"),
+    "nan": (lambda: as_optmodel(KNAPSACK, steps=5).setObj(np.full(N, np.nan)), "c must be finite, got nan"),
+    "size": (lambda: as_optmodel(KNAPSACK, steps=5).setObj(np.ones(3)), "c must have a last axis of 8 entries"),
+    "axes": (lambda: as_optmodel(KNAPSACK, steps=5).setObj(np.ones((2, N))), "c must have one axis"),
+    "no costs": (lambda: as_optmodel(KNAPSACK, steps=5).solve(), "c must be set by setObj"),
+}
+
+
+@pytest.mark.parametrize(("call", "found"), BAD_MODELS.values(), ids=BAD_MODELS)
+def test_bad_input_of_the_model(call, found):
+    assert re.match(found, complaint(call))
+
+
+# --- together -----------------------------------------------------------------------------------------------------------
+
+
+def small_task():
+    """Weights, capacities, features and costs of PyEPO's own generator."""
+    weights, x, c = pyepo.data.knapsack.genData(160, 6, 16, dim=3, deg=4, noise_width=0.2, seed=0)
+    return weights, weights.sum(1) / 2, x.astype(np.float32), c
+
+
+def train(model, x, c, epochs=8):
+    """Regret on the second half of the data, before and after training on the first."""
+    first, second = optDataset(model, x[:80], c[:80]), optDataset(model, x[80:], c[80:])
+    torch.manual_seed(0)
+    net = torch.nn.Linear(x.shape[1], c.shape[1])
+    optimizer, loss = torch.optim.Adam(net.parameters(), lr=0.1), LocalSearchFenchelYoung(model, steps=500)
+    loader = DataLoader(second, batch_size=80)
+    before = pyepo.metric.regret(net, model, loader)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(epochs):
+        for features, _, solutions, _ in DataLoader(first, batch_size=16, shuffle=True, generator=generator):
+            optimizer.zero_grad()
+            loss(net(features), solutions).backward()
+            optimizer.step()
+    return before, pyepo.metric.regret(net, model, loader)
+
+
+def test_training_lowers_regret_with_annealing_as_the_solver():
+    weights, capacities, x, c = small_task()
+    before, after = train(as_optmodel(Knapsack(weights, capacities), steps=2000), x, c)
+    assert after < 0.5 * before
+
+
+@pytest.mark.skipif(highspy is None, reason="needs highspy")
+def test_training_lowers_regret_with_labels_of_highs():
+    weights, capacities, x, c = small_task()
+    before, after = train(HighsKnapsack(weights, capacities), x[:100], c[:100])
+    assert after < 0.5 * before
+
+
+@pytest.mark.parametrize("backend", ["gurobi", "pyomo"])
+def test_models_with_a_solver_are_read_as_those_without(backend):
+    options = {"solver": "appsi_highs"} if backend == "pyomo" else {}
+    pytest.importorskip("gurobipy" if backend == "gurobi" else "pyomo")
+    problem = compiled(fits).problem
+    try:
+        models = [pyepo.model.knapsackModel(WEIGHTS, CAPACITY, backend=backend, **options), problem.compile(backend, **options)]
+    except Exception as error:  # a solver has many ways to be absent
+        pytest.skip(f"{backend} does not run here: {error}")
+    for model in models:
+        cut = model.addConstr(np.ones(N), 2.0)
+        assert len(feasible_set(cut).problem.weights_and_capacities[1]) == 4
+        assert re.search("linear relaxation|CONTINUOUS", complaint(lambda m=model: feasible_set(m.relax())))
+
+
+def test_without_pyepo_the_import_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyepo", None)
+    monkeypatch.delitem(sys.modules, "movegrad.integrations.pyepo")
+    with pytest.raises(ImportError, match=r"needs PyEPO.*movegrad\[pyepo\]"):
+        importlib.import_module("movegrad.integrations.pyepo")
+
+
+def test_the_adapter_is_found_by_its_name():
+    assert mg.integrations.pyepo.as_optmodel is as_optmodel
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = mg.integrations.other
