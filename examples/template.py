@@ -141,7 +141,7 @@ def prepare(data, guide, temperature, state):
 
 @mg.jit
 def statistic(data, y, out):
-    """TODO (optional, if T(y) = y): write T(y), every entry of it, since ``out`` comes with whatever was in memory."""
+    """TODO (optional, if T(y) = y): write T(y) to ``out``, which holds zeros."""
     for i in range(len(y)):
         out[i] = y[i]
 

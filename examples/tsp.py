@@ -115,7 +115,6 @@ OR_OPT = mg.Move("or-opt", propose_or_opt, change_or_opt, apply_or_opt, changes=
 
 @mg.jit
 def statistic(data, y, out):
-    out[:] = 0.0  # it comes with whatever was in memory
     for k in range(len(y)):
         out[edge(y, k, k + 1)] = 1.0
 

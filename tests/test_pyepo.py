@@ -76,7 +76,7 @@ class Compiled(compiledBase):
     setObj = solve = None  # noqa: N815
 
     def _getModel(self):  # noqa: N802
-        self.modelSense = self.problem.modelSense
+        self.modelSense = self.problem.objective.modelSense
         return None, list(range(self.problem.num_vars))
 
 
@@ -367,7 +367,9 @@ def test_data_set_and_regret_of_pyepo_take_the_model():
     np.testing.assert_allclose(data.objs.numpy()[:, 0], best, rtol=1e-5)
     loader = DataLoader(data, batch_size=4)
     assert pyepo.metric.regret(torch.nn.Identity(), model, loader) == pytest.approx(0.0, abs=1e-5)
-    assert pyepo.metric.regret(lambda x: -x, model, loader) == pytest.approx(1.0)  # takes nothing
+    contrary = torch.nn.Linear(N, N, bias=False)
+    torch.nn.init.eye_(contrary.weight).data.neg_()
+    assert pyepo.metric.regret(contrary, model, loader) == pytest.approx(1.0)  # takes nothing
     LocalSearchFenchelYoung(model, steps=5)(costs(6, N), data.sols).backward()
 
 

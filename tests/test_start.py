@@ -506,6 +506,13 @@ def test_the_best_seen_is_the_best_of_the_start_and_all_iterates(problem, temper
     assert (objective(out.best) >= objective(out.state) - 1e-9).all()
 
 
+def test_the_best_seen_is_no_worse_than_the_end_where_scales_of_theta_differ():
+    """While the large entry is still flipped, the running objective is rounded to multiples of 2."""
+    theta = np.r_[-1e16, np.random.default_rng(0).normal(size=9)]
+    out = mg.sample(Hypercube(10), theta, steps=4_000, chains=100, schedule=mg.schedules.Annealing(1e16, 1e-3), best=True)
+    assert (out.best @ theta >= out.state @ theta).all()
+
+
 def test_solve_returns_the_best_of_its_chains():
     theta = np.random.default_rng(4).normal(size=(6, 8))
     schedule = mg.schedules.constant(1.0)

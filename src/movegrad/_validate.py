@@ -52,7 +52,7 @@ def choice(value: Any, name: str, options: tuple[str, ...]) -> str:
 def instance_of(value: Any, name: str, kind: type) -> Any:
     """An object of a class."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name} must be a {kind.__name__}, got {type(value).__name__}.")
+        raise ValueError(f"{name} must be a {kind.__name__}, got {value!r:.60}.")
     return value
 
 

@@ -190,7 +190,7 @@ def _constraints(optmodel: optModel) -> _Constraints:
     if isinstance(optmodel, optMpaxModel) or any(c.__name__.endswith("Rel") for c in type(optmodel).__mro__):
         raise _unsupported(optmodel, "the variables of a linear relaxation")
     if isinstance(optmodel, knapsackBase):
-        tables, bounds, equalities = [optmodel.weights], [optmodel.capacity], []
+        tables, bounds, equalities = _predefined(optmodel)
     elif isinstance(optmodel, compiledBase):
         tables, bounds, equalities = _compiled(optmodel)
     else:
@@ -204,8 +204,14 @@ def _constraints(optmodel: optModel) -> _Constraints:
     return _Constraints(table[binding], limits[binding], equalities)
 
 
-def _compiled(optmodel: compiledBase) -> tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, float]]]:
-    """Constraints of a compiled model: tables and bounds of A x ≤ b, and equalities."""
+Parts = tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, float]]]  # tables and bounds of A x ≤ b, and equalities
+
+
+def _predefined(optmodel: knapsackBase) -> Parts:
+    return [optmodel.weights], [optmodel.capacity], []
+
+
+def _compiled(optmodel: compiledBase) -> Parts:
     low, high, kinds, quadratic, blocks = (
         _part(optmodel, f"problem.{name}") for name in ("var_lb", "var_ub", "var_type", "obj_Q", "constrs")
     )
@@ -302,7 +308,7 @@ def as_optmodel(
 
 
 class LocalSearchModel(optModel):
-    """What :func:`as_optmodel` returns. Arguments are kept under their names, from which PyEPO builds copies in its workers."""
+    """What :func:`as_optmodel` returns."""
 
     def __init__(
         self, search_space: Problem, time_limit: float | None = None, steps: int | None = None, sense: str = "max", seed: int = 0
@@ -320,6 +326,10 @@ class LocalSearchModel(optModel):
 
     def __repr__(self) -> str:
         return f"LocalSearchModel({self.search_space}, time_limit={self.time_limit}, steps={self.steps}, sense={self.sense!r})"
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments from which PyEPO builds the model again in its worker processes."""
+        return {name: getattr(self, name) for name in ("search_space", "time_limit", "steps", "sense", "seed")}
 
     def _getModel(self) -> tuple[None, list[int]]:  # noqa: N802 - the name is PyEPO's
         return None, list(range(self.search_space.size))
