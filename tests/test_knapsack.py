@@ -73,8 +73,8 @@ def test_proposals_normalized_over_feasible_neighbors_have_the_same_limit():
     np.testing.assert_allclose(law / law.sum(), table.probabilities(theta, t), atol=1e-12)
 
 
-@pytest.mark.parametrize("moves", MIXTURES, ids=", ".join)
-def test_solve_returns_what_fits_and_is_near_the_optimum(moves):
+@pytest.mark.parametrize("moves", [m for m in MIXTURES if "swap" in m], ids=", ".join)
+def test_solve_returns_what_fits_and_finds_the_optimum(moves):
     weights, capacities = instance(16, 4, seed=3)
     problem = Knapsack(weights, capacities, moves=moves)
     theta = np.random.default_rng(4).uniform(1, 10, size=(5, 16))

@@ -115,7 +115,7 @@ def solve(
     schedule: Any = None,
     chains: int = 1,
     start: Any = "greedy",
-    correction: bool = False,
+    correction: bool | None = None,
     guide: Any = None,
     index: Any = None,
     seed: int = 0,
@@ -128,13 +128,14 @@ def solve(
     steps, time_limit : number of steps of each chain, or seconds for each example, shared by its chains
     schedule : callable k → t, or an :class:`~movegrad.schedules.Annealing`. By default the temperature falls geometrically from
         the mean change of the objective under random moves to a thousandth of it
-    correction : use the proposal ratio in the acceptance rule (Metropolis-Hastings); annealing in the paper does not
+    correction : use the proposal ratio in the acceptance rule (Metropolis-Hastings). Annealing in the paper does not, and neither
+        does this by default, unless proposals are guided by θ: without it they hardly ever go back
     problem, theta, chains, start, guide, index, seed, progress : as in :func:`sample`
     """
     batch, shape = make_batch(problem, theta)
     settings = make_settings(
         steps=steps, time_limit=time_limit, schedule=Annealing() if schedule is None else schedule, chains=chains,
-        options=Options(best=True), correction=correction, seed=seed,
+        options=Options(best=True), correction=batch.problem.guided if correction is None else correction, seed=seed,
     )  # fmt: skip
     if schedule is None:
         settings = replace(settings, temperature=_scale(batch, problem, start, settings))

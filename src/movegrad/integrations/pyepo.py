@@ -350,3 +350,6 @@ class LocalSearchModel(optModel):
         found = solve(self.search_space, theta, time_limit=self.time_limit, steps=self.steps, seed=self.seed)
         statistic = observe(self.search_space, found.state[None])[1][0]
         return statistic, float(self._cost @ statistic)
+
+    def addConstr(self, coefs: Any, rhs: float) -> "LocalSearchModel":  # noqa: N802 - the name is PyEPO's
+        raise NotImplementedError(f"{self.search_space.name} must be built anew to add a constraint, got one in addConstr.")
