@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test bench lint format clean
+.PHONY: demo test bench reproduce-convergence reproduce-recovery lint format clean
 
 demo: .venv/ready
 	.venv/bin/python examples/demo.py
@@ -21,6 +21,12 @@ format: .venv/ready-test
 
 bench: .venv/ready-bench
 	.venv/bin/python benchmarks/engine.py
+
+reproduce-convergence: .venv/ready
+	.venv/bin/python -m experiments.convergence --full
+
+reproduce-recovery: .venv/ready
+	.venv/bin/python -m experiments.recovery --full
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

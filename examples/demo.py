@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--figure", type=Path, default=FIGURE)
     options = parser.parse_args()
+    torch.set_num_threads(1)  # tensors are small here, and chains have threads of their own
     console = Console()
     problem = mg.problems.TopK(D, k=K_CHOSEN)
     truth = np.random.default_rng(options.seed).normal(size=D)

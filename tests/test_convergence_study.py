@@ -10,10 +10,9 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
+import movegrad as mg
 from experiments.convergence import burnin, chains, estimators, guided, measure, onestep, temperature
 from experiments.convergence.study import Part, flat, number, run_part, seconds, tidy
-
-import movegrad as mg
 from movegrad.problems import Hypercube, TopK
 
 HYPERCUBE, TOP_K = measure.SMALL

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+import movegrad as mg
 from experiments.recovery import convergence, normality
 from experiments.recovery.__main__ import PARTS, run_study
 from experiments.recovery.exact_minimizers import inside_parity_class, interior, minimizer, parity_class
 from experiments.recovery.learn import SETS, Condition, exact_means, instances, learn, risk, squared_distance
 from experiments.recovery.sizes import QUICK
 from experiments.recovery.study import Study, rounded
-
-import movegrad as mg
 from movegrad.problems import Hypercube, TopK
 
 TINY = replace(

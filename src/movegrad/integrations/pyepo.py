@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from movegrad._validate import choice, finite_vectors, integer_in
@@ -114,22 +113,22 @@ class LocalSearchFenchelYoung(nn.Module):
         return self.loss.layer.info
 
     def forward(self, pred_cost: Tensor, true_sol: Tensor) -> Tensor:
-        finite_vectors(_array(pred_cost.detach().cpu()), "pred_cost", self.optmodel.num_cost)
+        finite_vectors(_array(pred_cost.cpu()), "pred_cost", self.optmodel.num_cost)
         problem, sign = self.feasible_set
         shape = (*pred_cost.shape[:-1], problem.size)
         if tuple(true_sol.shape) != shape:
             raise ValueError(f"true_sol must have shape {shape}, got {tuple(true_sol.shape)}.")
         theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
         try:
-            return self.loss(theta.cpu(), _rounded(true_sol.detach().cpu())).to(pred_cost.device)
+            return self.loss(theta.cpu(), _rounded(_array(true_sol.cpu()))).to(pred_cost.device)
         except ValueError as error:
             raise ValueError(re.sub(r"^y\b", "true_sol", str(error))) from error
 
 
-def _rounded(y: Tensor) -> Tensor:
+def _rounded(y: np.ndarray) -> np.ndarray:
     """Labels without the tolerance of a solver; an entry that is no integer beyond it stays, and is refused."""
-    whole = y.round()
-    return torch.where((y - whole).abs() <= INTEGRALITY, whole, y)
+    whole = np.rint(y)
+    return np.where(np.abs(y - whole) <= INTEGRALITY, whole, y)
 
 
 # --- the set of a model ------------------------------------------------------------------------------------------------
