@@ -390,6 +390,11 @@ def test_bad_input_of_the_model(call, found):
     assert re.match(found, complaint(call))
 
 
+def test_the_model_takes_no_further_constraints():
+    with pytest.raises(NotImplementedError, match="must be built anew to add a constraint"):
+        as_optmodel(KNAPSACK, steps=5).addConstr(np.ones(N), 2.0)
+
+
 # --- together -----------------------------------------------------------------------------------------------------------
 
 

@@ -285,3 +285,12 @@ def test_importing_movegrad_imports_no_front_end():
     code = "import sys, movegrad; print('torch' in sys.modules, 'jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_layers_and_problems_can_be_pickled():
+    import pickle
+
+    layer = LocalSearchLayer(TopK(6, k=2, guided=True), steps=20, seed=3)
+    copy = pickle.loads(pickle.dumps(layer))
+    theta = scores(3, 6).detach()
+    assert torch.equal(layer(theta), copy(theta))

@@ -237,7 +237,7 @@ def _build(kind: Kind, options: Options):
     finish_one = specialize(
         _kernel.finish,
         statistic=functions.statistic or identity,
-        phi=functions.phi or zero,
+        evaluate=specialize(_kernel.value_of, statistic=functions.statistic or identity, phi=functions.phi or zero),
         COVARIANCE=options.covariance,
         BEST=options.best,
     )

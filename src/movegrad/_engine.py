@@ -303,17 +303,18 @@ def _run_seconds(call: _Caller, chains: Chains, settings: Settings, progress) ->
 
     def one(e: int) -> None:
         low, high = e * n, (e + 1) * n
-        begin, done, count, spent = perf_counter(), 0, _FIRST_BLOCK, 0.0
+        begin, done, count, spent, ahead = perf_counter(), 0, _FIRST_BLOCK, 0.0, 0.0
         while True:
             chains.clock[low:high, GOAL] = done + count
             share = min(1.0, spent / limit)
-            call(settings.schedule.seconds(done, count, share, min(1.0, share + _BLOCK_SHARE)), False, low, high)
+            call(settings.schedule.seconds(done, count, share, min(1.0, share + ahead / limit)), False, low, high)
             done += count
             spent = perf_counter() - begin
             left = limit - spent
             if stopped or (left < 0.02 * limit and done > settings.burn_in):
                 break
-            count = max(1, int(done / spent * min(left, _BLOCK_SHARE * limit)), settings.burn_in + 1 - done if left <= 0 else 1)
+            ahead = max(0.0, min(left, _BLOCK_SHARE * limit))
+            count = max(1, int(done / spent * ahead), settings.burn_in + 1 - done if left <= 0 else 1)
         call(settings.schedule.seconds(done, 1, 1.0, 1.0), True, low, high)
 
     def work(low: int, high: int) -> None:

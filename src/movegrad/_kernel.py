@@ -123,6 +123,8 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     # p = α exp(Δ/t), where α includes |Q(y)|/|Q(y')|. Accept if U ≤ p.
     log_ratio += log_here - log_weight(applicable_after(data, state, move), chain.weights)
     log_p = difference * inv_t + correction * log_ratio
+    if np.isnan(log_p):  # an objective that is no number is never accepted
+        return 0.0
     accepted = coin_accepts(uniform(chain.rng), min(log_p, 0.0))
     # Only what the coin accepted is asked whether it is feasible, since most proposals are not; recycling asks always.
     if accepted or RECYCLE:
@@ -248,15 +250,26 @@ def record(chain, point):
             chain.kept[point * len(solution) + i] = solution[i]
 
 
+def value_of(chain, solution):
+    """⟨θ, T(y)⟩ + φ(y), by way of ``mean`` as scratch space."""
+    clear(chain.mean)
+    statistic(chain.data, solution, chain.mean)
+    objective = phi(chain.data, solution)
+    for i in range(len(chain.mean)):
+        objective += chain.theta[i] * chain.mean[i]
+    return objective
+
+
+evaluate: Any
+
+
 def finish(chain, burn_in):
     """Turn the running sums into averages over the iterates after burn-in."""
-    if BEST:  # anew, not as a sum of very many gains
-        clear(chain.mean)
-        statistic(chain.data, chain.best, chain.mean)
-        objective = phi(chain.data, chain.best)
-        for i in range(len(chain.mean)):
-            objective += chain.theta[i] * chain.mean[i]
-        chain.value[BEST_OBJECTIVE] = objective
+    if BEST:  # anew, not as sums of very many gains
+        chain.value[BEST_OBJECTIVE] = evaluate(chain, chain.best)
+        final = evaluate(chain, chain.state[0])
+        if final > chain.value[BEST_OBJECTIVE]:
+            save(chain, final)
     clear(chain.mean)
     statistic(chain.data, chain.state[0], chain.mean)
     averaged = chain.clock[DONE] - burn_in

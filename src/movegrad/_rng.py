@@ -101,13 +101,13 @@ def _random_categorical(rng, cumulative):
 @inner
 def _random_leaf(rng, tree):
     """Descend by one uniform number; a subtree without weight is never entered."""
-    n, leaves = 1, len(tree) // 2
+    n, leaves = np.int64(1), len(tree) // 2
     u = uniform(rng) * tree[1]
     while n < leaves:
         n *= 2
-        if u >= tree[n] and tree[n + 1] > 0.0:
-            u -= tree[n]
-            n += 1
+        right = np.int64(u >= tree[n]) & np.int64(tree[n + 1] > 0.0)  # no branch: it could not be predicted
+        u -= right * tree[n]
+        n += right
     return n - leaves
 
 

@@ -108,7 +108,12 @@ def enumeration(problem: Problem) -> Enumeration:
 def _checked(problem: Problem, theta: Any, temperature: float) -> np.ndarray:
     instance_of(problem, "problem", Problem)
     positive(temperature, "temperature")
-    return finite_vectors(theta, "theta", problem.size)
+    array = finite_vectors(theta, "theta", problem.size)
+    with np.errstate(over="ignore"):
+        largest = np.abs(array).sum(-1).max() / temperature
+    if not np.isfinite(largest):
+        raise ValueError(f"theta must be finite when it is divided by the temperature, got {np.abs(array).max()} / {temperature}.")
+    return array
 
 
 def _oracle(problem: Problem, theta: Any, temperature: float) -> tuple[np.ndarray, Oracle]:

@@ -138,7 +138,7 @@ def solve(
         options=Options(best=True), correction=batch.problem.guided if correction is None else correction, seed=seed,
     )  # fmt: skip
     if schedule is None:
-        settings = replace(settings, temperature=_scale(batch, problem, start, settings))
+        settings = replace(settings, temperature=_scale(batch, problem, start, settings, index, guide))
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
     winner = values.argmax(1)
@@ -357,11 +357,10 @@ def _temperature(value: Any) -> Any:
     return np.array([positive(t, "temperature") for t in np.asarray(value, object).reshape(-1).tolist()])
 
 
-def _scale(batch: Batch, problem: Any, start: Any, settings: Settings) -> np.ndarray:
+def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> np.ndarray:
     """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted."""
     pilot = replace(settings, steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT, options=Options())
-    continues = (isinstance(start, str) and start == "persistent") or hasattr(start, "remember")
-    result, _ = run_from(batch, pilot, problem, "random" if continues else start)
+    result, _ = run_from(batch, pilot, problem, "random" if hasattr(start, "remember") else start, index=index, guide=guide)
     traces = result.chains.trace[:, :, 0].reshape(batch.examples, settings.chains, -1)
     changes = np.abs(np.diff(traces, axis=2)).reshape(batch.examples, -1)
     moved = (changes > 0).sum(1)

@@ -65,6 +65,8 @@ def target(request: Request) -> list[np.ndarray]:
 def data(request: Request) -> list[np.ndarray]:
     """A uniformly drawn observation for each chain."""
     targets = _needed(request, "data")
+    if len({len(p.solution) for p in request.problems}) > 1:
+        raise ValueError("start must not be 'data' where problems have different sizes.")
     rows = stream_keys(request.seed, request.call, request.keys, request.chains) % np.uint64(len(targets))
     return [np.asarray(targets)[r] for r in rows.astype(np.int64)]
 
@@ -117,6 +119,8 @@ class Persistent:
 
     def __call__(self, request: Request) -> list[Solutions]:
         known = [self.ends.get(key) for key in request.keys.tolist()]
+        if len(set(request.keys.tolist())) < len(known):
+            raise ValueError(f"index must hold different keys where chains are persistent, got {request.keys.tolist()}.")
         for rows in known:
             if rows is not None and len(rows) != request.chains:
                 raise ValueError(f"chains must be {len(rows)} as in the calls before, got {request.chains}.")
@@ -128,12 +132,14 @@ class Persistent:
             self.ends[key] = np.array(rows)
 
 
-def resolve(start: Any) -> Start:
-    """Turn a word or an array into a start."""
+def resolve(start: Any, lasting: bool = False) -> Start:
+    """Turn a word or an array into a start. Only an object that lasts, such as a layer, can mean "persistent" by the word."""
     if isinstance(start, str):
         if start not in WORDS:
             raise ValueError(f"start must be one of {', '.join(map(repr, WORDS))}, an array or a callable, got {start!r}.")
         words: dict[str, Start] = {"random": random, "greedy": greedy, "target": target, "data": data}
+        if start == "persistent" and not lasting:
+            raise ValueError("start must be a movegrad.start.Persistent kept from call to call, got 'persistent'.")
         return Persistent() if start == "persistent" else words[start]
     return start if callable(start) else Given(start)
 

@@ -67,7 +67,7 @@ class LocalSearchLayer(nn.Module):
         if isinstance(schedule, Annealing):
             raise ValueError(f"schedule must be a callable k → t, since a layer runs its chains again, got {schedule}.")
         self.problem = problem
-        self.start = starts.resolve(start)
+        self.start = starts.resolve(start, lasting=True)
         self.estimator = estimator
         self.settings = make_settings(
             steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
@@ -157,7 +157,7 @@ class FenchelYoungLoss(nn.Module):
     def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean") -> None:
         super().__init__()
         self.layer = instance_of(layer, "layer", LocalSearchLayer)
-        self.start = None if start is None else starts.resolve(start)
+        self.start = None if start is None else starts.resolve(start, lasting=True)
         self.persistent = starts.Persistent()  # for one θ and many observations
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
@@ -165,7 +165,8 @@ class FenchelYoungLoss(nn.Module):
         self, theta: Any, y: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None
     ) -> Tensor:
         problem = self.layer.problem if problem is None else problem
-        chosen = self.start if start is None else starts.resolve(start)
+        chosen = self.persistent if isinstance(start, str) and start == "persistent" else start
+        chosen = self.start if chosen is None else starts.resolve(chosen)
         if not isinstance(problem, Problem):
             return self._ragged(theta, y, problem, chosen, index, guide)
         theta, values = _tensor(theta), _array(y)

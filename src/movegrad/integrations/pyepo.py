@@ -113,16 +113,20 @@ class LocalSearchFenchelYoung(nn.Module):
         return self.loss.layer.info
 
     def forward(self, pred_cost: Tensor, true_sol: Tensor) -> Tensor:
-        finite_vectors(_array(pred_cost.cpu()), "pred_cost", self.optmodel.num_cost)
+        finite_vectors(_on_cpu(pred_cost), "pred_cost", self.optmodel.num_cost)
         problem, sign = self.feasible_set
         shape = (*pred_cost.shape[:-1], problem.size)
         if tuple(true_sol.shape) != shape:
             raise ValueError(f"true_sol must have shape {shape}, got {tuple(true_sol.shape)}.")
         theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
         try:
-            return self.loss(theta.cpu(), _rounded(_array(true_sol.cpu()))).to(pred_cost.device)
+            return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol))).to(pred_cost.device)
         except ValueError as error:
             raise ValueError(re.sub(r"^y\b", "true_sol", str(error))) from error
+
+
+def _on_cpu(value: Any) -> np.ndarray:
+    return _array(value.cpu() if isinstance(value, Tensor) else value)
 
 
 def _rounded(y: np.ndarray) -> np.ndarray:
@@ -335,7 +339,7 @@ class LocalSearchModel(optModel):
 
     def setObj(self, c: Any) -> None:  # noqa: N802 - the name is PyEPO's
         """Set the costs (d,)."""
-        values = np.asarray(c.detach().cpu() if isinstance(c, Tensor) else c)
+        values = _on_cpu(c)
         values = finite_vectors(values.astype(float) if values.dtype.kind in "biu" else values, "c", self.search_space.size)
         if values.ndim != 1:
             raise ValueError(f"c must have one axis, got shape {values.shape}.")

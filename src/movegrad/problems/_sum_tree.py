@@ -32,6 +32,18 @@ def tree_set(tree, i, weight):
 
 
 @jit
+def tree_exchange(tree, i, weight_i, j, weight_j):
+    """Give two items new weights: one way up for both."""
+    a, b = len(tree) // 2 + i, len(tree) // 2 + j
+    tree[a], tree[b] = weight_i, weight_j
+    while a > 1:
+        a >>= 1
+        b >>= 1
+        tree[a] = tree[2 * a] + tree[2 * a + 1]
+        tree[b] = tree[2 * b] + tree[2 * b + 1]
+
+
+@jit
 def tree_without(tree, i):
     """Total weight of all items but i. Subtracts only where that is exact; else adds up what stands beside the path."""
     n = len(tree) // 2 + i

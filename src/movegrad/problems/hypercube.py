@@ -1,7 +1,7 @@
 """All binary vectors, with moves that flip bits (paper, appendix A)."""
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import product
 from math import lgamma
 from typing import Any, NamedTuple
@@ -126,6 +126,10 @@ def prepare(data, guide, temperature, state):
         state.order[i] = i
 
 
+def all_vectors(d: int) -> Iterator[np.ndarray]:
+    return (np.array(y, np.uint8) for y in product((0, 1), repeat=d))
+
+
 class Hypercube(Problem):
     """Y = {0,1}^d with T(y) = y: choose any subset of d items.
 
@@ -180,7 +184,7 @@ class Hypercube(Problem):
             phi=term.total,
             contains=contains,
             random=random,
-            states=lambda: (np.array(y, np.uint8) for y in product((0, 1), repeat=d)),
+            states=partial(all_vectors, d),
             oracle=Bernoulli(term) if term.is_linear else None,
             name=f"Hypercube({d})",
         )

@@ -1,7 +1,7 @@
 """The multi-dimensional knapsack, with swaps and flips, uniform or guided by θ (paper, section on the MKP)."""
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
+from functools import partial
 from math import exp, log
 from typing import Any, NamedTuple
 
@@ -12,7 +12,8 @@ from movegrad._specialise import jit
 from movegrad._validate import choice, positive
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import weighted
-from movegrad.problems._sum_tree import tree_fill, tree_set, tree_size, tree_without
+from movegrad.problems._sum_tree import tree_exchange, tree_fill, tree_set, tree_size, tree_without
+from movegrad.problems.hypercube import all_vectors
 
 SLACK = 1e-9  # of a capacity: loads are sums of floats, kept by adding and subtracting
 
@@ -156,9 +157,10 @@ def follow(state, i):
 
 @jit
 def apply_swap_and_follow(data, state, move):
+    i, j = move
     apply_swap(data, state, move)
-    follow(state, move[0])
-    follow(state, move[1])
+    tree_exchange(state.drop_tree, i, 0.0, j, state.drop[j])
+    tree_exchange(state.add_tree, j, 0.0, i, state.add[i])
 
 
 @jit
@@ -284,6 +286,10 @@ def greedy(data, guide, y):
         bound = best
 
 
+def all_packings(weights: np.ndarray, capacities: np.ndarray) -> Iterator[np.ndarray]:
+    return (y for y in all_vectors(weights.shape[1]) if (weights @ y <= capacities * (1.0 + SLACK)).all())
+
+
 class Knapsack(Problem):
     """Y = {y ∈ {0,1}^d : W y ≤ C} with T(y) = y: maximize the value of items under M capacities.
 
@@ -348,7 +354,7 @@ class Knapsack(Problem):
             random=random,
             greedy=greedy,
             guided=guided,
-            states=lambda: (y for y in _subsets(d) if (table @ y <= limits * (1.0 + SLACK)).all()),
+            states=partial(all_packings, table, limits),
             name=f"Knapsack({d} items, {len(limits)} capacities)",
         )
         self.weights_and_capacities = table, limits
@@ -359,10 +365,6 @@ class Knapsack(Problem):
         if len(weights) != len(capacities):
             raise ValueError(f"weights and capacities must hold as many instances, got {len(weights)} and {len(capacities)}.")
         return [Knapsack(w, c, **options) for w, c in zip(weights, capacities, strict=True)]
-
-
-def _subsets(d: int):
-    return (np.array(y, np.uint8) for y in product((0, 1), repeat=d))
 
 
 def _table(value: Any, name: str, axes: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Binary vectors with exactly k ones, with moves that swap ones against zeros (paper, appendix A)."""
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import combinations
 from math import exp, log
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from movegrad._specialise import jit
 from movegrad._validate import integer_in, positive
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import Phi, binary_phi, weighted
-from movegrad.problems._sum_tree import tree_fill, tree_set, tree_size, tree_without
+from movegrad.problems._sum_tree import tree_exchange, tree_fill, tree_size, tree_without
 from movegrad.problems.hypercube import shuffle
 
 
@@ -112,10 +112,8 @@ def propose_guided(data, state, rng):
 @jit
 def follow(state, i, j):
     """Bring what the guided swap needs up to date, after item i was dropped and j was added."""
-    tree_set(state.drop_tree, i, 0.0)
-    tree_set(state.drop_tree, j, state.drop[j])
-    tree_set(state.add_tree, j, 0.0)
-    tree_set(state.add_tree, i, state.add[i])
+    tree_exchange(state.drop_tree, i, 0.0, j, state.drop[j])
+    tree_exchange(state.add_tree, j, 0.0, i, state.add[i])
     state.place[i], state.place[j] = state.place[j], state.place[i]
 
 
@@ -216,6 +214,13 @@ def prepare(data, guide, temperature, state):
             zero += 1
 
 
+def all_subsets(d: int, k: int) -> Iterator[np.ndarray]:
+    for chosen in combinations(range(d), k):
+        y = np.zeros(d, np.uint8)
+        y[list(chosen)] = 1
+        yield y
+
+
 class TopK(Problem):
     """Y = {y ∈ {0,1}^d : Σ yᵢ = k} with T(y) = y: choose k items of d.
 
@@ -280,16 +285,10 @@ class TopK(Problem):
             contains=contains,
             random=random,
             guided=guided,
-            states=lambda: (_indicator(chosen, d) for chosen in combinations(range(d), k)),
+            states=partial(all_subsets, d, k),
             oracle=Subsets(k, term) if term.is_linear else None,
             name=f"TopK({d}, k={k})",
         )
-
-
-def _indicator(chosen: Sequence[int], d: int) -> np.ndarray:
-    y = np.zeros(d, np.uint8)
-    y[list(chosen)] = 1
-    return y
 
 
 class Subsets(NamedTuple):
