@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from math import exp, log
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,8 @@ from movegrad._specialise import jit
 from movegrad._validate import choice, positive
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import weighted
-from movegrad.problems._sum_tree import tree_exchange, tree_fill, tree_set, tree_size, tree_without
+from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio
+from movegrad.problems._sum_tree import tree_set, tree_size, tree_without
 from movegrad.problems.hypercube import all_vectors
 
 SLACK = 1e-9  # of a capacity: loads are sums of floats, kept by adding and subtracting
@@ -61,11 +62,8 @@ def propose_guided_swap(data, state, rng):
     """Drop i with probability ∝ e^(−θᵢ/β), add j ∝ e^(θⱼ/β)."""
     if state.taken[0] == 0 or state.taken[0] == len(state.y):
         return (0, 0), -np.inf
-    drop, add = state.drop, state.add
     i, j = leaf(rng, state.drop_tree), leaf(rng, state.add_tree)
-    back = drop[j] * add[i] / ((tree_without(state.drop_tree, i) + drop[j]) * (tree_without(state.add_tree, j) + add[i]))
-    forth = drop[i] * add[j] / (state.drop_tree[1] * state.add_tree[1])
-    return (i, j), log(back / forth)
+    return (i, j), log_swap_ratio(state, i, j)
 
 
 @jit
@@ -157,10 +155,8 @@ def follow(state, i):
 
 @jit
 def apply_swap_and_follow(data, state, move):
-    i, j = move
     apply_swap(data, state, move)
-    tree_exchange(state.drop_tree, i, 0.0, j, state.drop[j])
-    tree_exchange(state.add_tree, j, 0.0, i, state.add[i])
+    follow_swap(state, move[0], move[1])
 
 
 @jit
@@ -215,22 +211,12 @@ def prepare(data, guide, temperature, state):
 
 @jit
 def prepare_guided(data, guide, temperature, state):
-    """Weights relative to e^(max|θ|/β), and not below e^−40: every item can be drawn, and nothing overflows."""
+    """One scale for both kinds of weights, since a guided flip chooses between dropping and adding."""
     prepare(data, guide, temperature, state)
-    beta, high, leaves = data.beta if data.beta > 0.0 else 2.0 * temperature, 0.0, len(state.drop_tree) // 2
+    high = 0.0
     for i in range(len(guide)):
         high = max(high, abs(guide[i]))
-    for n in range(leaves):
-        state.drop_tree[leaves + n] = state.add_tree[leaves + n] = 0.0
-    for i in range(len(guide)):
-        state.drop[i] = exp(max((-guide[i] - high) / beta, -40.0))
-        state.add[i] = exp(max((guide[i] - high) / beta, -40.0))
-        if state.y[i]:
-            state.drop_tree[leaves + i] = state.drop[i]
-        else:
-            state.add_tree[leaves + i] = state.add[i]
-    tree_fill(state.drop_tree)
-    tree_fill(state.add_tree)
+    fill_guides(state, guide, data.beta if data.beta > 0.0 else 2.0 * temperature, -high, high)
 
 
 @jit

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import combinations
-from math import exp, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,8 @@ from movegrad._specialise import jit
 from movegrad._validate import integer_in, positive
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import Phi, binary_phi, weighted
-from movegrad.problems._sum_tree import tree_exchange, tree_fill, tree_size, tree_without
+from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio
+from movegrad.problems._sum_tree import tree_size
 from movegrad.problems.hypercube import shuffle
 
 
@@ -102,18 +102,14 @@ def apply_several(data, state, move):
 @jit
 def propose_guided(data, state, rng):
     """Drop i with probability ∝ e^(−θᵢ/β), add j ∝ e^(θⱼ/β)."""
-    drop, add = state.drop, state.add
     i, j = leaf(rng, state.drop_tree), leaf(rng, state.add_tree)
-    back = drop[j] * add[i] / ((tree_without(state.drop_tree, i) + drop[j]) * (tree_without(state.add_tree, j) + add[i]))
-    forth = drop[i] * add[j] / (state.drop_tree[1] * state.add_tree[1])
-    return (state.place[i], state.place[j]), log(back / forth)
+    return (state.place[i], state.place[j]), log_swap_ratio(state, i, j)
 
 
 @jit
 def follow(state, i, j):
     """Bring what the guided swap needs up to date, after item i was dropped and j was added."""
-    tree_exchange(state.drop_tree, i, 0.0, j, state.drop[j])
-    tree_exchange(state.add_tree, j, 0.0, i, state.add[i])
+    follow_swap(state, i, j)
     state.place[i], state.place[j] = state.place[j], state.place[i]
 
 
@@ -146,26 +142,12 @@ def apply_several_and_follow(data, state, move):
 
 @jit
 def prepare_guided(data, guide, temperature, state):
-    """Weights relative to the largest, and not below e^−40: every item can be drawn, and nothing overflows."""
     prepare(data, guide, temperature, state)
-    beta = data.beta if data.beta > 0.0 else 2.0 * temperature
     low, high = guide[0], guide[0]
     for i in range(len(guide)):
         low, high = min(low, guide[i]), max(high, guide[i])
-    leaves = len(state.drop_tree) // 2
-    for n in range(leaves):
-        state.drop_tree[leaves + n] = state.add_tree[leaves + n] = 0.0
-    for n in range(len(state.y)):
-        i = state.items[n]
-        state.place[i] = n
-        state.drop[i] = exp(max((low - guide[i]) / beta, -40.0))
-        state.add[i] = exp(max((guide[i] - high) / beta, -40.0))
-        if state.y[i]:
-            state.drop_tree[leaves + i] = state.drop[i]
-        else:
-            state.add_tree[leaves + i] = state.add[i]
-    tree_fill(state.drop_tree)
-    tree_fill(state.add_tree)
+        state.place[state.items[i]] = i
+    fill_guides(state, guide, data.beta if data.beta > 0.0 else 2.0 * temperature, low, high)
 
 
 SWAP = Move("swap", propose_swap, change_swap, apply_swap, changes=2)
