@@ -22,11 +22,12 @@ format: .venv/ready-test
 bench: .venv/ready-bench
 	.venv/bin/python benchmarks/engine.py
 
+# Beside the committed results, from which a run would only resume.
 reproduce-convergence: .venv/ready
-	.venv/bin/python -m experiments.convergence --full
+	.venv/bin/python -m experiments.convergence --full --out experiments/convergence/out/full
 
 reproduce-recovery: .venv/ready
-	.venv/bin/python -m experiments.recovery --full
+	.venv/bin/python -m experiments.recovery --full --out experiments/recovery/out/full
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

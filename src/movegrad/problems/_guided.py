@@ -1,6 +1,6 @@
 """What moves guided by θ share: weights for dropping and adding items, in sum trees over the items that can be dropped or added.
 
-A state has ``y``, ``drop`` and ``add`` (weights of all items), ``drop_tree`` and ``add_tree`` (weights of the ones and of the zeros).
+A state has ``y``, ``drop`` and ``add`` (weights of all items), ``drop_tree`` and ``add_tree`` (those of the ones and of the zeros).
 """
 
 from math import exp, log
