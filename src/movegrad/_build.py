@@ -114,7 +114,7 @@ def random_nothing(data, rng, solution):
 
 
 @inline
-def greedy_nothing(data, guide, solution):
+def greedy_nothing(data, guide, state):
     pass
 
 

@@ -129,9 +129,8 @@ class PureProblem:
 
     def state(self, solution: np.ndarray, guide: np.ndarray, temperature: float) -> Any:
         """A fresh state at a solution."""
-        arrays = [np.full_like(_wide(a), _GARBAGE) for a in self.problem.state]  # a kernel's memory is not clean either
-        arrays[0][:] = solution
-        state = type(self.problem.state)(*arrays)
+        state = self._garbage()
+        state[0][:] = solution
         self._prepare(self.data, guide, temperature, state)
         return state
 
@@ -154,10 +153,16 @@ class PureProblem:
         function = getattr(self.problem.functions, name)
         if function is None:
             return None
-        solution = np.full_like(_wide(self.problem.solution), _GARBAGE)
-        argument: Any = Dice(rng) if name == "random" else rng.normal(size=self.problem.size)
-        pure(function)(self.data, argument, solution)
-        return solution
+        state = self._garbage()
+        if name == "random":
+            pure(function)(self.data, Dice(rng), state[0])
+        else:
+            pure(function)(self.data, rng.normal(size=self.problem.size), state)
+        return state[0]
+
+    def _garbage(self) -> Any:
+        """A state as a kernel finds it: memory that is not clean."""
+        return type(self.problem.state)(*(np.full_like(_wide(a), _GARBAGE) for a in self.problem.state))
 
     def draws(self, state: Any, s: int) -> Iterator[tuple[float, Any, Any, float]]:
         """(probability, state after the draw, move, log ratio) for every draw of move s."""

@@ -217,7 +217,7 @@ def load(chain, plan, key, c):
     if chain.clock[DONE] == NOT_DRAWN:
         random(chain.data, chain.rng, solution)
     elif chain.clock[DONE] == NOT_BUILT:
-        greedy(chain.data, chain.guide, solution)
+        greedy(chain.data, chain.guide, chain.state)
     if not contains(chain.data, solution):
         return False
     prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)

@@ -31,7 +31,8 @@ of the problem
 ``phi``             data, solution                 φ(y). Default: 0
 ``contains``        data, solution                 is this solution in the set? Asked of every start
 ``random``          data, rng, solution            nothing: writes a uniformly drawn solution
-``greedy``          data, guide, solution          nothing: writes a good solution for θ = guide, quickly; where ``solve`` begins
+``greedy``          data, guide, state             nothing: writes a good solution for θ = guide to the first field, quickly; the
+                                                   other fields are scratch space here. Where ``solve`` begins
 ``applicable``      data, state                    bit s is set if move s is in Q(y). Default: all moves, always
 =================== ============================== =====================================================================
 """

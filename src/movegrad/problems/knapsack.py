@@ -36,6 +36,7 @@ class State(NamedTuple):
 
     y: np.ndarray
     room: np.ndarray  # (M,) capacities less loads
+    score: np.ndarray  # (d,) value for weight, for greedy
     items: np.ndarray
     place: np.ndarray
     taken: np.ndarray  # (1,)
@@ -220,56 +221,47 @@ def prepare_guided(data, guide, temperature, state):
 
 
 @jit
-def take_if_fits(data, y, i):
-    """Take item i if all loads allow; loads are summed anew, since there is no state yet."""
-    for m in range(len(data.capacities)):
-        load = data.weights[i, m]
-        for other in range(len(y)):
-            load += data.weights[other, m] * y[other]
-        if load > data.capacities[m]:
-            return
-    y[i] = 1
-
-
-@jit
 def random(data, rng, y):
     """Go through the items from a random one on, and toss a coin for each that fits: any solution can come, not uniformly."""
-    d = len(y)
+    d, m_all = len(y), len(data.capacities)
     for i in range(d):
         y[i] = 0
     shift = integer(rng, d)
     for n in range(d):
+        i = (n + shift) % d
         if coin(rng, 0.5):
-            take_if_fits(data, y, (n + shift) % d)
+            y[i] = 1
+            for m in range(m_all):
+                load = 0.0
+                for other in range(d):
+                    load += data.weights[other, m] * y[other]
+                if load > data.capacities[m]:
+                    y[i] = 0
+                    break
 
 
 @jit
-def density(data, guide, i):
-    """Value of an item for what it takes, capacities counted as 1 each."""
-    share = 1e-12
-    for m in range(len(data.capacities)):
-        share += data.weights[i, m] / max(data.capacities[m], 1e-12)
-    return guide[i] / share
-
-
-@jit
-def greedy(data, guide, y):
-    """Take items by value for weight, best first, as long as they fit and are worth something."""
-    bound = np.inf
+def greedy(data, guide, state):
+    """Take items by value for weight, capacities counted as 1 each, best first, as long as they fit and are worth something."""
+    y, room, score, order = state.y, state.room, state.score, state.items
+    for m in range(len(room)):
+        room[m] = data.capacities[m]
     for i in range(len(y)):
-        y[i] = 0
-    while True:
-        best = -np.inf
-        for i in range(len(y)):
-            value = density(data, guide, i)
-            if best < value < bound:
-                best = value
-        if best <= 0.0:
-            return
-        for i in range(len(y)):
-            if density(data, guide, i) == best:
-                take_if_fits(data, y, i)
-        bound = best
+        share = 1e-12
+        for m in range(len(room)):
+            share += data.weights[i, m] / max(data.capacities[m], 1e-12)
+        y[i], score[i] = 0, guide[i] / share
+        at = i
+        while at > 0 and score[order[at - 1]] < score[i]:  # insertion sort
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = i
+    for n in range(len(y)):
+        i = order[n]
+        if guide[i] > 0.0 and flip_fits(data, state, i):
+            y[i] = 1
+            for m in range(len(room)):
+                room[m] -= data.weights[i, m]
 
 
 def all_packings(weights: np.ndarray, capacities: np.ndarray) -> Iterator[np.ndarray]:
@@ -323,15 +315,16 @@ class Knapsack(Problem):
         super().__init__(
             Data(np.ascontiguousarray(table.T), limits * (1.0 + SLACK), 0.0 if beta is None else positive(beta, "beta")),
             State(
-                np.zeros(d, np.uint8),
-                np.zeros(len(limits)),
-                order,
-                order,
-                np.zeros(1, np.int64),
-                np.zeros(n),
-                np.zeros(n),
-                tree,
-                tree,
+                y=np.zeros(d, np.uint8),
+                room=np.zeros(len(limits)),
+                score=np.zeros(d),
+                items=order,
+                place=order,
+                taken=np.zeros(1, np.int64),
+                drop=np.zeros(n),
+                add=np.zeros(n),
+                drop_tree=tree,
+                add_tree=tree,
             ),
             weighted([kit[m] for m in moves], shares, "shares"),
             d,
