@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import track
 
 import movegrad as mg
-from movegrad.problems import Hypercube, TopK
+from movegrad.problems import Hypercube, Knapsack, TopK
 
 RESULTS = Path(__file__).parent / "results" / "engine.json"
 D = 100  # bits of the hypercube unless another size is said
@@ -170,6 +170,25 @@ def kinds_of_steps(effort: Effort) -> Iterator[Row]:
         yield Row(f"1 chain: time per step, {name} / flip", "×", per_round(times[name], times["flip"]))
 
 
+def knapsack_steps(effort: Effort) -> Iterator[Row]:
+    """Time per step of a knapsack with 50 capacities over that of a flip on the hypercube: 8 examples, one thread, d = 100."""
+    rng = np.random.default_rng(0)
+    weights, theta = rng.integers(300, 800, size=(50, D)) / 100, rng.normal(3.0, 2.0, size=(8, D))
+    steps, capacities = effort.steps(500_000), 0.5 * weights.sum(1)
+    problems = {
+        "flip": Hypercube(D),
+        "swap and flip": Knapsack(weights, capacities),
+        "swap, guided swap and guided flip": Knapsack(weights, capacities, moves=("swap", "guided swap", "guided flip")),
+    }
+
+    def work(problem: mg.Problem) -> Callable[[int], object]:
+        return lambda seed: mg.sample(problem, theta, steps=steps, trace=0, start="greedy", seed=seed)
+
+    times = in_turns({name: step_time(work(p), 8 * steps, 1) for name, p in problems.items()}, effort.rounds)
+    for name, target in zip(list(problems)[1:], ("≤ 2.5", "≤ 6"), strict=True):
+        yield Row(f"knapsack, M = 50: time per step, {name} / flip of a bit", "×", per_round(times[name], times["flip"]), target)
+
+
 # --- what surrounds the steps ----------------------------------------------------------------------------------------
 
 FIRST = f"""
@@ -226,8 +245,8 @@ def time_limits(effort: Effort) -> Iterator[Row]:
 
 
 SECTIONS = (
-    partial(against_others, chains=64), partial(against_others, chains=1), dimension, scaling, kinds_of_steps, first_result,
-    layer_calls, time_limits,
+    partial(against_others, chains=64), partial(against_others, chains=1), dimension, scaling, kinds_of_steps, knapsack_steps,
+    first_result, layer_calls, time_limits,
 )  # fmt: skip
 
 

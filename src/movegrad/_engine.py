@@ -245,7 +245,7 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
 
 
 def _origin(solutions: np.ndarray, at: np.ndarray, chains: int) -> np.ndarray:
-    """For each chain of an example the start of its first one (zeros if that is still to be drawn): distances are comparable."""
+    """For each chain of an example the start of its first one: what distances are measured to must be the same for all."""
     firsts = [np.tile(solutions[at[c] : at[c + 1]], chains) for c in range(0, len(at) - 1, chains)]
     return np.concatenate(firsts)
 
