@@ -288,7 +288,7 @@ def test_a_run_without_a_trace_has_an_empty_one(arguments):
 
 def test_seconds_are_those_of_the_run():
     info = mg.sample(TopK(5, 2), np.zeros(5), time_limit=0.05).info
-    assert 0.04 < info.seconds < 5.0
+    assert info.seconds > 0.04
 
 
 # --- ArviZ -----------------------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 import movegrad as mg
 from movegrad.problems import Hypercube, TopK
 
-usual = settings(deadline=None, max_examples=60)
-few = settings(deadline=None, max_examples=30)
+# The same examples in every run, so that no run fails by chance. Remove derandomize to look for new ones.
+usual = settings(deadline=None, max_examples=60, derandomize=True)
+few = settings(deadline=None, max_examples=30, derandomize=True)
 
 seeds = st.integers(0, 2**63 - 1)
 shapes = st.one_of(st.just(()), st.tuples(st.integers(1, 4)), st.tuples(st.integers(1, 3), st.integers(1, 3)))

@@ -53,9 +53,8 @@ class Info:
     drawn, accepted, infeasible, inapplicable : (moves,) counts over all chains
     steps : (E,) steps of each chain of an example
     seconds : wall time of the run
-    trace : (E, C, points, 2) objective, and distance to the start of the first chain (if it was drawn: to the
-        problem's own solution), every
-        ``trace_every`` steps
+    trace : (E, C, points, 2) objective, and distance to the start of the first chain (if it was drawn: to the problem's own
+        solution), every ``trace_every`` steps
     frozen : list of (k,) arrays, for each example the entries of T that never changed in an averaged step of any chain; empty if
         that was not watched
     """
