@@ -24,7 +24,7 @@ from movegrad.sampling import one_step as one_step
 from movegrad.sampling import sample as sample
 from movegrad.sampling import solve as solve
 
-_FRONT_ENDS = ("torch", "integrations")
+_FRONT_ENDS = ("torch", "jax", "integrations")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,241 @@
+"""JAX front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses, under ``jit``, ``grad`` and ``vmap``, with an explicit key.
+
+It only translates: chains run in compiled kernels on the CPU, which JAX calls back. ``jax.random.key(n)`` gives the numbers of
+seed n in the other front ends. Under ``vmap`` each example gets what it would get alone.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from movegrad import start as starts
+from movegrad._validate import choice, instance_of, positive
+from movegrad.problem import Problem
+from movegrad.sampling import ESTIMATORS, jacobian_product, make_settings, observe, one_step, sample
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+class LocalSearchLayer:
+    """The layer ŷ_t(θ) = E[T(Y)] under π(y) ∝ exp((⟨θ, T(y)⟩ + φ(y))/t), estimated by local-search chains.
+
+    Its Jacobian is Cov(T(Y))/t: reverse mode runs the same chains again and accumulates the product with the cotangent.
+
+    Parameters
+    ----------
+    problem : Problem
+    steps : int
+        K; time limits have no place in a pure function.
+    temperature, burn_in, chains, estimator : as in :func:`movegrad.sample`
+    start : "random", "greedy" or solutions
+
+    Shape
+    -----
+    ``layer(theta, key)``: θ (…, d) → (…, d).
+
+    References
+    ----------
+    Proposition 1 of "Learning with Local Search MCMC Layers".
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        steps: int,
+        temperature: float = 1.0,
+        *,
+        burn_in: int = 0,
+        chains: int = 1,
+        start: Any = "random",
+        estimator: str = "mean",
+    ) -> None:
+        self.problem = instance_of(problem, "problem", Problem)
+        choice(estimator, "estimator", ESTIMATORS)
+        if isinstance(start, str):
+            choice(start, "start", ("random", "greedy"))
+        settings = make_settings(steps=steps, temperature=positive(temperature, "temperature"), burn_in=burn_in, chains=chains)
+        self.start, self.estimator = start, estimator
+        self.settings = {
+            "steps": settings.steps, "temperature": settings.temperature, "burn_in": settings.burn_in, "chains": settings.chains,
+        }  # fmt: skip
+
+    def __call__(self, theta: jax.Array, key: jax.Array) -> jax.Array:
+        """Estimate ŷ_t(θ) with the randomness of ``key``."""
+        return _expectation(self, _checked(theta, self.problem), _bits(key))
+
+
+class FenchelYoungLoss:
+    """Fenchel-Young loss of a layer, with gradient ŷ_t(θ) − T(y); chains start at y.
+
+    The value is ⟨θ, ŷ − T(y)⟩ with ŷ held fixed: its gradient is right, its value is no measure of progress.
+
+    Parameters
+    ----------
+    layer : LocalSearchLayer
+    reduction : "mean", "sum" or "none", over examples
+
+    Shape
+    -----
+    ``loss(theta, y, key)``: θ (…, d) and solutions y (…, size).
+    """
+
+    def __init__(self, layer: LocalSearchLayer, *, reduction: str = "mean") -> None:
+        self.layer = instance_of(layer, "layer", LocalSearchLayer)
+        self.reduction = choice(reduction, "reduction", REDUCTIONS)
+
+    def __call__(self, theta: jax.Array, y: jax.Array, key: jax.Array) -> jax.Array:
+        problem, layer = self.layer.problem, self.layer
+        theta = _checked(theta, problem)
+        y = _solutions(y, theta, problem)
+
+        def difference(theta: np.ndarray, y: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
+            solutions, observed = observe(problem, y)
+            start = starts.Given(solutions)
+            mean = sample(
+                problem, theta, start=start, estimator=layer.estimator, trace=0, seed=seed, index=index, **layer.settings
+            ).mean  # fmt: skip
+            return mean - observed
+
+        gradient = _call(difference, jax.lax.stop_gradient(theta), (y,), _bits(key))
+        return _reduce((theta * gradient).sum(-1), self.reduction)
+
+
+class OneStepLoss:
+    """The exact Fenchel-Young loss whose gradient is that of one step from the target, E[T(y⁽¹⁾)] − T(y): no sampling, no key.
+
+    Value and gradient as in :func:`movegrad.one_step`.
+
+    Shape
+    -----
+    ``loss(theta, y)``: θ (…, d) and solutions y (…, size).
+    """
+
+    def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean") -> None:
+        self.problem = instance_of(problem, "problem", Problem)
+        self.temperature = positive(temperature, "temperature")
+        self.reduction = choice(reduction, "reduction", REDUCTIONS)
+        if problem.guided:
+            raise ValueError(f"problem must not be guided by theta, since there is no one-step loss then, got {problem}.")
+
+    def __call__(self, theta: jax.Array, y: jax.Array) -> jax.Array:
+        theta = _checked(theta, self.problem)
+        return _reduce(_one_step(self, theta, _solutions(y, theta, self.problem)), self.reduction)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------------
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _expectation(layer: LocalSearchLayer, theta: jax.Array, bits: jax.Array) -> jax.Array:
+    def mean(theta: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
+        options: dict[str, Any] = {"start": layer.start, "estimator": layer.estimator, "trace": 0}
+        return sample(layer.problem, theta, seed=seed, index=index, **options, **layer.settings).mean
+
+    return _call(mean, theta, (), bits)
+
+
+def _expectation_forward(layer: LocalSearchLayer, theta: jax.Array, bits: jax.Array) -> tuple:
+    return _expectation(layer, theta, bits), (theta, bits)
+
+
+def _expectation_backward(layer: LocalSearchLayer, residuals: tuple, cotangent: jax.Array) -> tuple:
+    theta, bits = residuals
+
+    def product(theta: np.ndarray, direction: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
+        return jacobian_product(
+            layer.problem, theta, direction.astype(np.float64), start=layer.start, seed=seed, index=index, **layer.settings
+        )
+
+    return _call(product, theta, (cotangent,), bits), np.zeros(bits.shape, jax.dtypes.float0)
+
+
+_expectation.defvjp(_expectation_forward, _expectation_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _one_step(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> jax.Array:
+    return _one_step_forward(loss, theta, y)[0]
+
+
+def _one_step_forward(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> tuple:
+    def both(theta: np.ndarray, y: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
+        values, gradients = one_step(loss.problem, theta, observe(loss.problem, y)[0], temperature=loss.temperature)
+        return np.concatenate([gradients, values[:, None]], axis=1)
+
+    out = _call(both, theta, (y,), jnp.zeros(2, jnp.uint32), extra=1)
+    return out[..., -1], (out[..., :-1], y)
+
+
+def _one_step_backward(loss: OneStepLoss, residuals: tuple, cotangent: jax.Array) -> tuple:
+    gradient, y = residuals
+    return cotangent[..., None] * gradient, np.zeros(y.shape, jax.dtypes.float0)
+
+
+_one_step.defvjp(_one_step_forward, _one_step_backward)
+
+
+# --- calls from JAX --------------------------------------------------------------------------------------------------
+
+
+def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, extra: int = 0) -> jax.Array:
+    """Call ``function(theta (n, d), *others (n, …), seed, index)`` from JAX; returns (…, d + extra) of the dtype of θ.
+
+    ``vmap`` puts axes in front. Examples that it adds are numbered as if they were alone; equal keys share one call.
+    """
+    axes, d = theta.ndim, theta.shape[-1]
+
+    def host(bits: Any, theta: Any, *others: Any) -> np.ndarray:
+        theta = np.asarray(theta)
+        lead = np.broadcast_shapes(theta.shape[:-axes], np.shape(bits)[:-1], *(np.shape(o)[:-axes] for o in others))
+        arrays = [np.asarray(a) for a in (theta, *others)]
+        rows = [np.broadcast_to(a, (*lead, *a.shape[-axes:])).reshape(*lead, -1, a.shape[-1]) for a in arrays]
+        n = rows[0].shape[-2]
+        keys = np.broadcast_to(np.asarray(bits), (*lead, 2)).reshape(-1, 2).astype(np.uint64)
+        seeds = ((keys[:, 0] << np.uint64(32)) | keys[:, 1]) & np.uint64(2**63 - 1)
+        flat = [r.reshape(len(seeds), n, r.shape[-1]) for r in rows]
+        flat[0] = flat[0].astype(np.float64)
+        out = np.empty((len(seeds), n, d + extra))
+        for seed in np.unique(seeds):
+            chosen = np.flatnonzero(seeds == seed)
+            index = np.tile(np.arange(n), len(chosen))
+            given = [f[chosen].reshape(-1, f.shape[-1]) for f in flat]
+            out[chosen] = function(*given, int(seed), index).reshape(len(chosen), n, -1)
+        return out.reshape(*lead, *theta.shape[-axes:-1], d + extra).astype(theta.dtype)
+
+    shape = jax.ShapeDtypeStruct((*theta.shape[:-1], d + extra), theta.dtype)
+    return jax.pure_callback(host, shape, bits, theta, *others, vmap_method="expand_dims")
+
+
+def _bits(key: Any) -> jax.Array:
+    """The two words of a key, new style or old."""
+    if not isinstance(key, jax.Array):
+        raise ValueError(f"key must be made by jax.random.key, got {type(key).__name__}.")
+    data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    if data.shape != (2,) or data.dtype != jnp.uint32:
+        raise ValueError(f"key must be one key of two words, got shape {data.shape} of {data.dtype}.")
+    return data
+
+
+def _checked(theta: Any, problem: Problem) -> jax.Array:
+    """What can be known of θ while JAX traces; its values are checked when the chains run."""
+    theta = jnp.asarray(theta)
+    if not jnp.issubdtype(theta.dtype, jnp.floating):
+        raise ValueError(f"theta must be of a floating dtype, got {theta.dtype}.")
+    if theta.ndim == 0 or theta.shape[-1] != problem.size or theta.size == 0:
+        raise ValueError(f"theta must have a last axis of {problem.size} entries and not be empty, got shape {theta.shape}.")
+    return theta
+
+
+def _solutions(y: Any, theta: jax.Array, problem: Problem) -> jax.Array:
+    y, shape = jnp.asarray(y), (*theta.shape[:-1], len(problem.solution))
+    if y.shape != shape:
+        raise ValueError(f"y must have shape {shape}, got {y.shape}.")
+    return y
+
+
+def _reduce(values: jax.Array, reduction: str) -> jax.Array:
+    return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
