@@ -5,7 +5,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --cons
 .PHONY: demo test bench reproduce-convergence reproduce-recovery lint format clean
 
 demo: .venv/ready
-	.venv/bin/python examples/demo.py
+	.venv/bin/python examples/top_k.py
 
 test: .venv/ready-test lint
 	.venv/bin/python -m pytest

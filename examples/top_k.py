@@ -22,7 +22,7 @@ from rich.table import Table
 import movegrad as mg
 
 D, K_CHOSEN, OBSERVATIONS, UPDATES = 40, 8, 10_000, 400
-FIGURE = Path(__file__).parent / "out" / "demo.png"
+FIGURE = Path(__file__).parent / "out" / "top_k.png"
 
 
 class Curve(NamedTuple):
