@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.parent.name}/{RESULTS.name}")
     arguments = parser.parse_args()
     effort = Effort(5, 0.25, 2, 200) if arguments.quick else Effort(9, 1.0, 5, 1000)
-    console = Console(width=max(Console().width, 140))  # a table cut to 80 columns shows nothing
+    console = Console(width=max(Console().width, 170))  # a table cut to 80 columns shows nothing
     rows = list(measure_all(effort, console))
     console.print(table("movegrad engine", rows))
     if arguments.save:

@@ -1,13 +1,13 @@
 """Runs chains: lays out memory, cuts the work into blocks for threads, clocks and Ctrl-C, and reads the results.
 
-Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, call :func:`run` and read :class:`Run`.
+Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, call :func:`run` and read :class:`Run`. These are
+NamedTuples, since a call of the layer makes each of them anew, and a frozen dataclass would take 10 µs to replace a field.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +37,7 @@ _ROW = 16  # numbers in a row of a chain's own: 128 bytes
 _EMPTY = np.zeros(0)
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Examples to run: each has a θ and an instance of one kind of problem. All arrays lie example after example."""
 
     problem: Problem  # one of the instances: its functions are those of all
@@ -56,14 +55,14 @@ class Batch:
 
 def shared_batch(problem: Problem, theta: np.ndarray) -> Batch:
     """One instance for all rows of θ (E, d)."""
-    which, at, sizes, state_sizes = _shared_layout(len(theta), problem.size, tuple(problem.state_sizes))
+    which, at, sizes, state_sizes = _shared_layout(len(theta), problem.size, problem.state_sizes.tobytes())
     return Batch(problem, problem.packed, which, theta.reshape(-1), at, sizes, state_sizes)
 
 
 @lru_cache(maxsize=64)
-def _shared_layout(examples: int, d: int, state_sizes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    sizes = np.full(examples, d)
-    return np.zeros(examples, np.int64), offsets(sizes), sizes, np.repeat(np.array(state_sizes)[:, None], examples, axis=1)
+def _shared_layout(examples: int, d: int, state_sizes: bytes) -> tuple[np.ndarray, ...]:
+    sizes, fields = np.full(examples, d), np.frombuffer(state_sizes, np.int64)
+    return np.zeros(examples, np.int64), offsets(sizes), sizes, np.repeat(fields[:, None], examples, axis=1)
 
 
 def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> Batch:
@@ -85,8 +84,7 @@ def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> B
     )
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What to do with a batch. Exactly one of ``steps`` (one number, or one per example) and ``time_limit`` is given."""
 
     steps: Any = None
@@ -114,8 +112,7 @@ class Settings:
         return self.steps // self.trace_every if self.trace else 0
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Chains at the end of a run. Results per example and chain are (E, C, n) arrays, or lists of (C, n) where n differs."""
 
     batch: Batch
@@ -212,7 +209,7 @@ def run(
 def _allocate(batch, settings, start, index, guide, direction) -> Chains:
     n, examples, options, problem = settings.chains, batch.examples, settings.options, batch.problem
     total = examples * n
-    state_at = offsets(batch.state_sizes if n == 1 else np.repeat(batch.state_sizes, n, axis=1))
+    state_at = _state_offsets(batch.state_sizes, n)
     states = [np.empty(at[-1], dtype) for at, dtype in zip(state_at, problem.state_dtypes, strict=True)]
     if start is not None:
         states[0] = np.array(start, problem.state_dtypes[0]).reshape(-1)
@@ -242,6 +239,18 @@ def _allocate(batch, settings, start, index, guide, direction) -> Chains:
         kept=np.zeros(settings.points * len(states[0]), states[0].dtype) if settings.keep else none,
         weights=problem.weights,
     )
+
+
+def _state_offsets(sizes: np.ndarray, chains: int) -> np.ndarray:
+    """(fields, E*C+1); kept for small batches, whose calls are short."""
+    if sizes.shape[1] * chains <= 64:
+        return _small_offsets(sizes.tobytes(), len(sizes), chains)
+    return offsets(np.repeat(sizes, chains, axis=1))
+
+
+@lru_cache(maxsize=256)
+def _small_offsets(sizes: bytes, fields: int, chains: int) -> np.ndarray:
+    return offsets(np.repeat(np.frombuffer(sizes, np.int64).reshape(fields, -1), chains, axis=1))
 
 
 def _origin(solutions: np.ndarray, at: np.ndarray, chains: int) -> np.ndarray:

@@ -1,7 +1,6 @@
 """NumPy entry points: :func:`sample`, :func:`solve` and :func:`jacobian_product`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,7 +137,7 @@ def solve(
         options=Options(best=True), correction=batch.problem.guided if correction is None else correction, seed=seed,
     )  # fmt: skip
     if schedule is None:
-        settings = replace(settings, temperature=_scale(batch, problem, start, settings, index, guide))
+        settings = settings._replace(temperature=_scale(batch, problem, start, settings, index, guide))
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
     winner = values.argmax(1)
@@ -290,8 +289,8 @@ def run_from(
 def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: np.ndarray) -> Run:
     """The same chains once more, now with the covariance product in a direction: nothing of the first run was stored."""
     chains = result.chains
-    settings = replace(
-        result.settings, steps=np.array(result.steps), time_limit=None, trace=0, keep=False, options=Options(covariance=True)
+    settings = result.settings._replace(
+        steps=np.array(result.steps), time_limit=None, trace=0, keep=False, watch=False, options=Options(covariance=True)
     )
     return run(result.batch, settings, *begin, chains.example, chains.guide, direction)
 
@@ -359,7 +358,7 @@ def _temperature(value: Any) -> Any:
 
 def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> np.ndarray:
     """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted."""
-    pilot = replace(settings, steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT, options=Options())
+    pilot = settings._replace(steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT, options=Options())
     result, _ = run_from(batch, pilot, problem, "random" if hasattr(start, "remember") else start, index=index, guide=guide)
     traces = result.chains.trace[:, :, 0].reshape(batch.examples, settings.chains, -1)
     changes = np.abs(np.diff(traces, axis=2)).reshape(batch.examples, -1)

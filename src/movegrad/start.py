@@ -152,7 +152,7 @@ def flatten(starts: Any, request: Request, name: str = "start") -> tuple[np.ndar
         shape = (request.chains, len(problem.solution))
         if start is None or start in (DRAW, BUILD) if np.ndim(start) == 0 else False:
             kinds[e] = DRAW if start is None else start
-            rows.append(np.broadcast_to(problem.solution, shape))  # what distances are measured to
+            rows.append(np.concatenate([problem.solution] * request.chains))  # what distances are measured to
             continue
         row = as_solutions(start, problem, name)
         if row.shape != shape:

@@ -1,7 +1,6 @@
 """PyTorch front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses. It only translates; chains run in :mod:`movegrad`."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,7 +107,7 @@ class LocalSearchLayer(nn.Module):
     ):
         """Run the chains on arrays; returns the run and its starting solutions."""
         batch, shape = make_batch(problem, theta)
-        settings = replace(self.settings, call=self._memory.calls, start_name=start_name)
+        settings = self.settings._replace(call=self._memory.calls, start_name=start_name)
         chosen = self.start if start is None else start
         result, begin = run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=_guide(guide))
         self._memory.calls += 1
