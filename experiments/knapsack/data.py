@@ -1,0 +1,93 @@
+"""Instances of ``pyepo.data.knapsack.genData`` and their labels, which are computed once and kept on disk."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from experiments.common import progress_bar
+from experiments.knapsack.settings import Data
+from experiments.knapsack.solvers import Pool
+
+FOLDER = Path(__file__).parent / "out"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Features (n, p), values (n, d), labels (n, d) and the value of each label (n,)."""
+
+    features: np.ndarray
+    costs: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def objectives(self) -> np.ndarray:
+        return (self.costs * self.labels).sum(1)
+
+
+@dataclass(frozen=True)
+class Instances:
+    weights: np.ndarray  # (M, d)
+    capacities: np.ndarray  # (M,)
+    train: Examples
+    validation: Examples
+    test: Examples
+
+
+def generate(data: Data) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, capacities, features and values; one call, since weights and the map to values change with the seed."""
+    from pyepo.data.knapsack import genData
+
+    weights, features, costs = genData(
+        data.size, data.features, data.items, dim=data.constraints, deg=data.degree, noise_width=data.noise, seed=data.seed
+    )
+    return weights, data.ratio * weights.sum(1), features, costs.astype(float)
+
+
+def labels_path(data: Data, folder: Path) -> Path:
+    """One file for each set of instances; how they are split does not matter."""
+    settings = {k: v for k, v in asdict(data).items() if k not in ("train", "validation", "test")} | {"size": data.size}
+    return folder / f"labels_{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]}.npz"
+
+
+def save(path: Path, **arrays: np.ndarray) -> None:
+    """Write an npz file so that a kill leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part.npz")
+    np.savez_compressed(part, **arrays)
+    os.replace(part, path)
+
+
+def labels(data: Data, costs: np.ndarray, pool: Pool, folder: Path = FOLDER) -> np.ndarray:
+    """Solutions (n, d) by the solver's time limit; those of an earlier run are kept, finished or not."""
+    path = labels_path(data, folder)
+    solutions, done = np.zeros(costs.shape, np.uint8), 0
+    if path.exists():
+        with np.load(path) as saved:
+            solutions, done = saved["solutions"], int(saved["done"])
+    if done == len(costs):
+        return solutions
+    stretch = 20 * max(pool.workers, 1)
+    with progress_bar() as bar:
+        task = bar.add_task("labels", total=len(costs), completed=done)
+        while done < len(costs):
+            end = min(done + stretch, len(costs))
+            solutions[done:end] = pool.solve(data.label_solver, data.label_limit, costs[done:end])[0]
+            done = end
+            save(path, solutions=solutions, done=np.array(done))
+            bar.update(task, completed=done)
+    return solutions
+
+
+def load(data: Data, workers: int | None = None, folder: Path = FOLDER) -> tuple[Instances, Pool]:
+    """Instances with labels, and the processes that solve them."""
+    weights, capacities, features, costs = generate(data)
+    pool = Pool(weights, capacities, workers)
+    y = labels(data, costs, pool, folder)
+    bounds = np.cumsum([0, data.train, data.validation, data.test])
+    parts = [Examples(features[a:b], costs[a:b], y[a:b]) for a, b in pairwise(bounds)]
+    return Instances(weights, capacities, *parts), pool

@@ -1,0 +1,136 @@
+"""Train one method, choose its best epoch on validation, measure regret, time and the variance of gradients."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import movegrad as mg
+from experiments.knapsack.data import FOLDER, Examples, Instances, load
+from experiments.knapsack.methods import Batch, Context, Loss, Method
+from experiments.knapsack.settings import Limited, Size
+from experiments.knapsack.solvers import Pool
+
+NAN = float("nan")
+
+
+@dataclass
+class Bench:
+    """What all runs share; labels are computed when the first run needs them. ``mip_limit``: seconds of a MIP solve in training."""
+
+    size: Size
+    mip_limit: float = 0.05
+    workers: int | None = None
+    folder: Path = FOLDER
+    _pool: Pool | None = field(default=None, repr=False)
+
+    @cached_property
+    def instances(self) -> Instances:
+        instances, self._pool = load(self.size.data, self.workers, self.folder)
+        return instances
+
+    @property
+    def pool(self) -> Pool:
+        _ = self.instances  # makes it
+        assert self._pool is not None
+        return self._pool
+
+    def context(self, seed: int) -> Context:
+        return Context(self.instances, seed, self.size.training.decide.solver, self.mip_limit)
+
+    def close(self) -> None:
+        if self._pool:
+            self._pool.close()
+
+
+def tensor(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, np.float32))
+
+
+class Tensors:
+    """The training set in batches."""
+
+    def __init__(self, examples: Examples) -> None:
+        self.features = tensor(examples.features)
+        self.targets = Batch(tensor(examples.costs), tensor(examples.labels), tensor(examples.objectives[:, None]))
+
+    def rows(self, index: Tensor) -> tuple[Tensor, Batch]:
+        return self.features[index], Batch(*(t[index] for t in self.targets))
+
+    def shuffled(self, size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Batch]]:
+        for index in torch.randperm(len(self.features), generator=generator).split(size):
+            yield self.rows(index)
+
+
+def network(inputs: int, hidden: int, outputs: int) -> nn.Module:
+    """Two hidden layers."""
+    layers = (nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+    return nn.Sequential(*layers)
+
+
+def regret(net: nn.Module, examples: Examples, pool: Pool, decide: Limited) -> float:
+    """Value lost against the labels, relative to theirs: Σ ⟨c, y − ŷ⟩ / Σ ⟨c, y⟩, as PyEPO has it."""
+    with torch.no_grad():
+        theta = net(tensor(examples.features)).double().numpy()
+    decisions, _ = pool.solve(decide.solver, decide.limit, theta)
+    best = examples.objectives.sum()
+    return float((best - (examples.costs * decisions).sum()) / best)
+
+
+def gradient_noise(net: nn.Module, loss: Loss, data: tuple[Tensor, Batch], repeats: int) -> tuple[float, float]:
+    """Per example, over repeated calls at the same θ: tr Cov(g) of the gradient in θ, and the same over ‖mean g‖²."""
+    features, batch = data
+    theta = net(features).detach().requires_grad_()
+    calls = [torch.autograd.grad(loss(theta, batch), theta)[0] * len(theta) for _ in range(repeats)]
+    g = torch.stack(calls).double()
+    variance = float(g.var(0).sum(1).mean())
+    square = float((g.mean(0) ** 2).sum(1).mean()) - variance / repeats  # without the share of noise in ‖mean‖²
+    return variance, variance / square if square > 0 else NAN
+
+
+def one_epoch(net: nn.Module, optimizer: torch.optim.Optimizer, loss: Loss, batches: Iterator[tuple[Tensor, Batch]]) -> float:
+    """Seconds of training."""
+    begin = perf_counter()
+    for features, batch in batches:
+        optimizer.zero_grad()
+        loss(net(features), batch).backward()
+        optimizer.step()
+    return perf_counter() - begin
+
+
+def train(bench: Bench, method: Method, seed: int, test: bool = True) -> dict[str, Any]:
+    """One run: lists over epochs, and the test regret of the epoch that validation prefers."""
+    settings, instances = bench.size.training, bench.instances
+    torch.set_num_threads(1)
+    mg.set_threads(1)  # PyEPO's losses have one process
+    torch.manual_seed(seed)
+    net = network(instances.train.features.shape[1], settings.hidden, instances.train.costs.shape[1])
+    optimizer = torch.optim.Adam(net.parameters(), method.rate or settings.rate)
+    loss, data, generator = method.loss(bench.context(seed)), Tensors(instances.train), torch.Generator().manual_seed(seed)
+    probe = data.rows(torch.arange(min(settings.batch, len(data.features))))
+    lists: dict[str, list[float]] = {"train_seconds": [], "validation": [], "variance": [], "relative_variance": []}
+    best, state = np.inf, {}
+    for epoch in range(1, settings.epochs + 1):
+        noise = gradient_noise(net, loss, probe, settings.repeats) if test and epoch in settings.probes else (NAN, NAN)
+        spent = one_epoch(net, optimizer, loss, data.shuffled(settings.batch, generator))
+        value = regret(net, instances.validation, bench.pool, settings.validate)
+        for column, entry in zip(lists.values(), (spent, value, *noise), strict=True):
+            column.append(entry)
+        if value < best:
+            best, state = value, {k: v.clone() for k, v in net.state_dict().items()}
+    net.load_state_dict(state)
+    out = {"best_epoch": int(np.argmin(lists["validation"])) + 1, "best_validation": best, "seconds_epoch": median(lists)}
+    if test:
+        out["test"] = regret(net, instances.test, bench.pool, settings.decide)
+    return {**out, "epoch": list(range(1, settings.epochs + 1)), **lists}
+
+
+def median(lists: dict[str, list[float]]) -> float:
+    """Seconds of an epoch; the first compiles."""
+    return float(np.median(lists["train_seconds"]))
