@@ -35,16 +35,15 @@ def test_jacobian_product_of_the_layer_matches_the_exact_covariance(problem):
 
 
 def test_backward_is_the_covariance_of_the_very_chain_that_ran_forward():
-    problem, theta = TopK(6, k=2), scores(6)
-    layer = LocalSearchLayer(problem, steps=50, temperature=0.8, seed=3)
-    mean = layer(theta)
-    v = scores(6, seed=1).detach()
+    problem, theta, v = TopK(6, k=2), scores(8, 6), scores(8, 6, seed=1).detach()
+    mean = LocalSearchLayer(problem, steps=50, temperature=0.8, seed=3)(theta)
     (mean * v).sum().backward()
     out = mg.sample(problem, theta.detach().numpy(), steps=50, temperature=0.8, seed=3, trace=50, iterates=True)
-    y = out.iterates[0].astype(float)
-    np.testing.assert_allclose(mean.detach().numpy(), y.mean(0), atol=1e-12)
-    s = y @ v.numpy()
-    np.testing.assert_allclose(theta.grad.numpy(), ((y - y.mean(0)) * (s - s.mean())[:, None]).mean(0) / 0.8, atol=1e-12)
+    y = out.iterates[:, 0].astype(float)  # (8, 50, 6)
+    s = (y * v.numpy()[:, None]).sum(-1, keepdims=True)
+    covariance = ((y - y.mean(1, keepdims=True)) * (s - s.mean(1, keepdims=True))).mean(1)
+    np.testing.assert_allclose(mean.detach().numpy(), y.mean(1), atol=1e-12)
+    np.testing.assert_allclose(theta.grad.numpy(), covariance / 0.8, atol=1e-12)
 
 
 def test_forward_mode_equals_backward_mode():

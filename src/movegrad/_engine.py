@@ -1,7 +1,6 @@
 """Runs chains: lays out memory, cuts the work into blocks for threads, clocks and Ctrl-C, and reads the results.
 
-Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, call :func:`run` and read :class:`Run`. These are
-NamedTuples, since a call of the layer makes each of them anew, and a frozen dataclass would take 10 µs to replace a field.
+Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, call :func:`run` and read :class:`Run`.
 """
 
 from collections.abc import Callable, Sequence
