@@ -5,7 +5,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --cons
 .PHONY: demo test bench reproduce-convergence reproduce-recovery lint format clean
 
 demo: .venv/ready
-	.venv/bin/python examples/top_k.py
+	.venv/bin/python examples/knapsack.py
 
 test: .venv/ready-test lint
 	.venv/bin/python -m pytest
@@ -21,6 +21,7 @@ format: .venv/ready-test
 
 bench: .venv/ready-bench
 	.venv/bin/python benchmarks/engine.py
+	.venv/bin/python benchmarks/routing.py
 
 # Beside the committed results, from which a run would only resume.
 reproduce-convergence: .venv/ready

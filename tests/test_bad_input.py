@@ -107,7 +107,7 @@ SHARED = [
     ("start", "three for two examples", np.stack([Y, Y, Y]), "2 examples, got 3", RUNS),
     ("start", "three for one chain", np.broadcast_to(Y, (2, 3, 5)), r"\(2, 3, 5\)", RUNS),
     ("start", "five axes", np.broadcast_to(Y, (1, 1, 1, 1, 5)), r"\(1, 1, 1, 1, 5\)", RUNS),
-    ("start", "unknown word", "warm", "'random', 'greedy', 'target', 'data', 'persistent'.*got 'warm'", RUNS),
+    ("start", "unknown word", "warm", "'random', 'greedy', 'target', 'heuristic', 'data', 'persistent'.*got 'warm'", RUNS),
     ("start", "target without observations", "target", "'target'", RUNS),
     ("start", "data without observations", "data", "'data'", RUNS),
     ("start", "None", None, "", RUNS),

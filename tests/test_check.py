@@ -320,6 +320,33 @@ def with_swap(**changed) -> mg.Problem:
     )  # fmt: skip
 
 
+@mg.jit
+def worsen(data, guide, state):
+    state.y[0] = 0 if guide[0] > 0 else 1
+
+
+@mg.jit
+def improve_out_of_the_set(data, guide, state):
+    state.y[0] = 2
+
+
+@mg.jit
+def improve_and_forget(data, guide, state):
+    """Takes the best ones, but leaves ``items`` behind."""
+    for i in range(len(guide)):
+        rank = 0
+        for j in range(len(guide)):
+            rank += guide[j] > guide[i]
+        state.y[i] = rank < data.k
+
+
+def with_improve(problem: mg.Problem, kit, improve) -> mg.Problem:
+    return mg.Problem(
+        problem.data, problem.state, problem.moves, problem.size, prepare=problem.functions.prepare, contains=kit.contains,
+        improve=improve, states=problem.states, name="wrong",
+    )  # fmt: skip
+
+
 def peeking() -> mg.Problem:
     problem = Hypercube(3, radius=2)
     moves = [cube_moves.FLIP, replace(cube_moves.FLIP, name="first", propose=propose_first)]
@@ -341,6 +368,9 @@ WRONG = {
     "a solution outside the set": (with_flip(apply=leaves), "feasible"),
     "a wrong number of applicable moves": (small_knapsack(claims_nothing_changes), "applicable"),
     "a hidden dependence on θ": (peeking(), "depends on θ"),
+    "improve that lowers the objective": (with_improve(Hypercube(3), cube_moves, worsen), "improve"),
+    "improve that leaves the set": (with_improve(Hypercube(3), cube_moves, improve_out_of_the_set), "improve"),
+    "improve that leaves a field behind": (with_improve(TopK(4, k=2), swap_moves, improve_and_forget), "stale state"),
 }
 
 

@@ -69,6 +69,44 @@ def test_random_is_the_problems_own_solution_where_it_cannot_draw():
     np.testing.assert_array_equal(problem.solution, [1, 0, 1])
 
 
+# --- heuristic -------------------------------------------------------------------------------------------------------
+
+
+@mg.jit
+def climb(data, guide, state):
+    """The best solution for θ, but for the last bit."""
+    for i in range(len(guide) - 1):
+        state.y[i] = guide[i] > 0
+
+
+CLIMBER = mg.Problem(Data(np.zeros(1)), State(np.zeros(3, np.uint8)), [mg.stay()], 3, improve=climb)
+
+
+def test_heuristic_improves_given_solutions_for_their_theta():
+    theta = np.array([[1.0, -1.0, 1.0], [-1.0, 2.0, 1.0]])
+    out = mg.sample(CLIMBER, theta, steps=1, chains=2, start=mg.start.Heuristic([[0, 1, 1], [1, 1, 0]]))
+    np.testing.assert_array_equal(out.state, [[[1, 0, 1]] * 2, [[0, 1, 0]] * 2])
+    np.testing.assert_array_equal(out.mean, out.state[:, 0])
+
+
+def test_heuristic_in_the_loss_improves_the_target():
+    torch = pytest.importorskip("torch")
+    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(CLIMBER, steps=1), start="heuristic")
+    theta = torch.tensor([3.0, -1.0, 1.0], requires_grad=True)
+    loss(theta, torch.tensor([0, 1, 1], dtype=torch.uint8)).backward()
+    np.testing.assert_array_equal(theta.grad, [1.0, -1.0, 0.0])  # E[T(Y)] − T(y)
+
+
+def test_heuristic_needs_a_problem_that_can_improve():
+    with pytest.raises(ValueError, match=r"start must not be 'heuristic' where the problem has no improve, got TopK"):
+        mg.sample(TOP, np.zeros(8), steps=1, start=mg.start.Heuristic(TOP.solution))
+
+
+def test_heuristic_of_the_target_needs_one():
+    with pytest.raises(ValueError, match=r"start must not be 'target' where no observations are given"):
+        mg.sample(CLIMBER, np.zeros(3), steps=1, start="heuristic")
+
+
 # --- target and data -------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from movegrad._rng import coin as coin
 from movegrad._rng import integer as integer
 from movegrad._rng import leaf as leaf
 from movegrad._specialise import jit as jit
+from movegrad._specialise import outline as outline
 from movegrad._threads import get_threads as get_threads
 from movegrad._threads import set_threads as set_threads
 from movegrad._version import __version__ as __version__
@@ -24,7 +25,7 @@ from movegrad.sampling import one_step as one_step
 from movegrad.sampling import sample as sample
 from movegrad.sampling import solve as solve
 
-_FRONT_ENDS = ("torch", "jax", "integrations")
+_FRONT_ENDS = ("torch", "jax", "integrations", "plot")
 
 
 def __getattr__(name: str) -> Any:

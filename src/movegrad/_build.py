@@ -118,6 +118,11 @@ def greedy_nothing(data, guide, state):
     pass
 
 
+@inline
+def improve_nothing(data, guide, state):
+    pass
+
+
 # --- binding -----------------------------------------------------------------------------------------------------------
 
 
@@ -209,9 +214,18 @@ def build(problem: Problem, options: Options):
 
 @cache
 def _build(kind: Kind, options: Options):
-    moves, functions, weighted, data_class, axes, state_class, fields = kind
+    source = _RUN.format(data=data_fields(kind.data_axes), state=state_fields(kind.state_fields))
+    return kernel(generate(source, "run", **bindings(kind, options)))
+
+
+def bindings(kind: Kind, options: Options, coin_accepts: Any = _kernel.coin_accepts) -> dict[str, Any]:
+    """What stands for the open names of a source of ``run``: ``live`` with all functions of the problem in it, and the classes.
+
+    ``coin_accepts`` may be another way to decide u < exp(x).
+    """
+    moves, functions, weighted = kind.moves, kind.functions, kind.weighted
     masked = functions.applicable is not None
-    flags = {"RECYCLE": options.recycle, "COVARIANCE": options.covariance, "BEST": options.best}
+    flags = {"RECYCLE": options.recycle, "COVARIANCE": options.covariance, "BEST": options.best, "coin_accepts": coin_accepts}
     log_weight = log_total_weight if masked else no_weight
     steps = [specialize(_kernel.step, MOVE=s, log_weight=log_weight, **move_bindings(m), **flags) for s, m in enumerate(moves)]
     advance_one = specialize(
@@ -227,6 +241,7 @@ def _build(kind: Kind, options: Options):
         _kernel.load,
         random=functions.random or random_nothing,
         greedy=functions.greedy or greedy_nothing,
+        improve=functions.improve or improve_nothing,
         contains=functions.contains or anything,
         prepare=functions.prepare or prepare_nothing,
         statistic=functions.statistic or identity,
@@ -241,7 +256,6 @@ def _build(kind: Kind, options: Options):
         COVARIANCE=options.covariance,
         BEST=options.best,
     )
-    source = _RUN.format(data=data_fields(axes), state=state_fields(fields))
     if options.first_step:
         prepare_one = functions.prepare or prepare_nothing
         weighers = [specialize(_kernel.weigh, log_weight=log_weight, prepare=prepare_one, **move_bindings(m)) for m in moves]
@@ -254,8 +268,7 @@ def _build(kind: Kind, options: Options):
         )
     else:
         body = specialize(_kernel.live, load_one=load_one, advance_one=advance_one, finish_one=finish_one)
-    names = {"Chain": Chain, "Data": data_class, "State": state_class, "live": body}
-    return kernel(generate(source, "run", **names))
+    return {"Chain": Chain, "Data": kind.data_class, "State": kind.state_class, "live": body}
 
 
 def observer(problem: Problem):

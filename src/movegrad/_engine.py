@@ -1,16 +1,19 @@
 """Runs chains: lays out memory, cuts the work into blocks for threads, clocks and Ctrl-C, and reads the results.
 
-Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, call :func:`run` and read :class:`Run`.
+Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, call :func:`run` and read :class:`Run`. Where θ is on a
+GPU, so are the chains and their results; :mod:`movegrad._cuda` says where arrays live there and how the kernel is launched.
 """
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from movegrad._build import Options, build
+from movegrad._device import joined
 from movegrad._kernel import (
     DONE,
     GOAL,
@@ -76,7 +79,7 @@ def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> B
         first,
         pack([p.data for p in distinct.values()]),
         np.array([place[id(p)] for p in problems]),
-        np.concatenate([t.reshape(-1) for t in thetas]),
+        joined([t.reshape(-1) for t in thetas]),
         offsets(np.array([p.size for p in problems])),
         np.array([p.size for p in problems]),
         np.stack([p.state_sizes for p in problems], axis=1),
@@ -87,7 +90,7 @@ class Settings(NamedTuple):
     """What to do with a batch. Exactly one of ``steps`` (one number, or one per example) and ``time_limit`` is given."""
 
     steps: Any = None
-    time_limit: float | None = None  # seconds of chain time for each example, shared by its chains
+    time_limit: float | None = None  # seconds of chain time for each example, shared by its chains; on a GPU, for all at once
     temperature: Any = 1.0  # one number, or one per example
     schedule: Any = Steady()  # multiplies the temperature
     burn_in: int = 0
@@ -153,8 +156,9 @@ class Run(NamedTuple):
         """Cov(T(y), ⟨v, T(y)⟩) over all chains of an example: (E, d), or a list of (d,)."""
         means, crosses = self.means, self.per_entry(self.chains.cross)
         projections = self.chains.value[:, PROJECTION_SUM].reshape(-1, self.settings.chains)
-        rows = [c.mean(0) - m.mean(0) * s.mean() for m, c, s in zip(means, crosses, projections, strict=True)]
-        return rows if isinstance(means, list) else np.stack(rows)
+        if isinstance(means, list):
+            return [c.mean(0) - m.mean(0) * s.mean() for m, c, s in zip(means, crosses, projections, strict=True)]
+        return crosses.mean(1) - means.mean(1) * projections.mean(1)[:, None]
 
     def per_entry(self, flat: np.ndarray):
         """Cut an array that holds one number for each chain and entry of θ."""
@@ -164,7 +168,20 @@ class Run(NamedTuple):
         n = self.settings.chains
         if (sizes == sizes[0]).all():
             return flat.reshape(len(sizes), n, sizes[0])
-        return [part.reshape(n, -1) for part in np.split(flat, np.cumsum(sizes * n)[:-1])]
+        return [flat[low:high].reshape(n, -1) for low, high in pairwise(offsets(sizes * n).tolist())]
+
+    @property
+    def on_device(self) -> bool:
+        return not isinstance(self.batch.theta, np.ndarray)
+
+    @property
+    def on_host(self) -> "Run":
+        """The same, for a person to look at: what is on a device is copied when it is first asked for."""
+        if not self.on_device:
+            return self
+        from movegrad import _cuda
+
+        return self._replace(chains=_cuda.on_host(self.chains))
 
 
 def run(
@@ -188,6 +205,10 @@ def run(
     direction : like θ, v of the covariance product
     progress : called with the fraction done
     """
+    if not isinstance(batch.theta, np.ndarray):
+        from movegrad import _cuda
+
+        return Run(batch, *_cuda.run(batch, settings, start, kinds, index, guide, direction, progress))
     kernel = build(batch.problem, settings.options)
     chains = _allocate(batch, settings, start, index, guide, direction)
     chains.clock[:, DONE] = (NOT_DRAWN if start is None else NOT_LOADED) if kinds is None else np.repeat(kinds, settings.chains)

@@ -19,7 +19,8 @@ from movegrad._specialise import jit
 DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
 # Columns of Chains.clock.
 DONE, GOAL = 0, 1
-NOT_LOADED, NOT_DRAWN, NOT_BUILT = -1, -2, -3  # in DONE: the start is given; it is to be drawn; to be built by ``greedy``
+# In DONE: the start is given; it is to be drawn; to be built by ``greedy``; it is given and to be improved by ``improve``.
+NOT_LOADED, NOT_DRAWN, NOT_BUILT, NOT_IMPROVED = -1, -2, -3, -4
 # Columns of Chains.value. The last two serve the covariance product: s = ⟨v, T(y)⟩ and its sum over averaged iterates.
 OBJECTIVE, BEST_OBJECTIVE, INVERSE_TEMPERATURE, PROJECTION, PROJECTION_SUM = 0, 1, 2, 3, 4
 VALUES = 5
@@ -208,6 +209,7 @@ statistic: Any
 phi: Any
 random: Any
 greedy: Any
+improve: Any
 
 
 def load(chain, plan, key, c):
@@ -221,6 +223,8 @@ def load(chain, plan, key, c):
     if not contains(chain.data, solution):
         return False
     prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
+    if chain.clock[DONE] == NOT_IMPROVED:
+        improve(chain.data, chain.guide, chain.state)
     objective = phi(chain.data, solution)
     clear(chain.mean)
     statistic(chain.data, solution, chain.mean)

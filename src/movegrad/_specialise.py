@@ -23,16 +23,28 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # Options inside a kernel: no reference counts, as on CUDA (a move that allocates does not compile); no wrappers for Python; all in
 # one piece, since a call would pass the whole chain by value (3× on mixtures of moves).
 _KERNEL_OPTIONS: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper": True}
-_INNER_OPTIONS: dict[str, Any] = {**_KERNEL_OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
+_CALLED_OPTIONS: dict[str, Any] = {**_KERNEL_OPTIONS, "no_cpython_wrapper": True}
+_INNER_OPTIONS: dict[str, Any] = {**_CALLED_OPTIONS, "forceinline": True}
 
 _DRAWS = Path(__file__).with_name("_rng.py").read_bytes()  # reached through numba's overloads, which globals do not show
 _DRAWS_MODULE = "movegrad._rng"
 _compiled: dict[str, Callable] = {}
+_outlined: set[types.CodeType] = set()
 
 
 def jit(function: Callable) -> Callable:
     """Compile a function of a problem with movegrad's options (``numba.njit`` works as well)."""
     return njit(**OPTIONS)(function)
+
+
+def outline(function: Callable) -> Callable:
+    """Compile a function of a problem that kernels call rather than paste in: large, used at several places, seldom run.
+
+    A call passes all of data and state, some tens of nanoseconds; pasted everywhere, routing took minutes to compile.
+    """
+    compiled = jit(function)
+    _outlined.add(function.__code__)
+    return compiled
 
 
 def inner(function: Callable) -> Callable:
@@ -80,7 +92,7 @@ def readable_errors(problem: str) -> Iterator[None]:
         yield
     except NumbaError as error:
         text = str(error)
-        function = next(iter(re.findall(r"CPUDispatcher\(<function (\w+) at", text)), "a function")
+        function = next(iter(re.findall(r"(?:CPU|CUDA)Dispatcher\(<function (\w+) at", text)), "a function")
         places = (f"{file}:{line}" for file, line in re.findall(r"at (\S+\.py) \((\d+)\)", text) if "site-packages" not in file)
         told = (line for line in text.splitlines() if line.strip() and not line.startswith("Failed in"))
         allocates = re.search(r"NRT required|_allocate|built-in function (zeros|ones|empty|full|array)>", text)
@@ -115,7 +127,10 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None) -> Any:
     copy = types.FunctionType(source.__code__, scope, source.__name__, source.__defaults__, closure)
     copy.__module__, copy.__qualname__, copy.__doc__ = source.__module__, source.__qualname__, source.__doc__
     pasted = decorate is inner and function.targetoptions.get("inline") == "always"
-    memo[source] = inline(copy) if pasted else decorate(copy)
+    if decorate is inner and source.__code__ in _outlined:
+        memo[source] = njit(**_CALLED_OPTIONS)(copy)
+    else:
+        memo[source] = inline(copy) if pasted else decorate(copy)
     names = _names(source.__code__)
     for name in names & scope.keys():
         value = scope[name]

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from movegrad._enumerate import PureProblem, solutions
+from movegrad._specialise import pure
 from movegrad._validate import instance_of, integer_in, positive, seed_in
 from movegrad.problem import Problem
 
 _SHOWN = 3  # examples of each kind of finding
 _DENSE = 2_000  # up to so many solutions the stationary law is solved for
 _DRAWS = 50  # starts that are made
+_IMPROVED = 10  # solutions that are improved
 _WALK = 60  # applied moves after which derived fields are compared with fresh ones
 
 
@@ -77,8 +79,9 @@ def check(
 
     Reported: one-way moves; ratios that differ from q(y', y)/q(y, y') (claimed and exact); gains and changes of T that differ from
     recomputation; ``feasible`` that disagrees with ``contains``; derived fields that ``apply`` left stale; a proposal that
-    changes the solution; starts outside the set; solutions that are never reached; detailed balance and the stationary law
-    against the Gibbs law, for θ of both signs and several temperatures; proposals that depend on θ without saying so.
+    changes the solution; starts outside the set; ``improve`` that does not; solutions that are never reached; detailed
+    balance and the stationary law against the Gibbs law, for θ of both signs and several temperatures; proposals that depend on θ
+    without saying so.
 
     Parameters
     ----------
@@ -108,6 +111,7 @@ def check(
             inspector.compare_with_gibbs(guide, t)
     inspector.walk(thetas[0], temperatures[0], rng)
     inspector.draw(rng)
+    inspector.improve(thetas[0], temperatures[0], rng)
     return inspector.report
 
 
@@ -246,7 +250,8 @@ class _Inspector:
                 self._found("one-way move", f"{name!r} goes {pair} and never back.")
                 continue
             exact = sum(backward.values()) / sum(forward.values())
-            for log_ratio, f in forward.items():
+            for log_ratio in forward:  # equal ratios may differ in their last bits
+                f = sum(p for r, p in forward.items() if abs(r - log_ratio) < 1e-8)
                 b = sum(p for r, p in backward.items() if abs(r + log_ratio) < 1e-8)
                 wanted = np.exp(log_ratio) * f
                 if abs(b - wanted) > max(self.tolerance, 1e-8) * max(b, wanted):
@@ -344,15 +349,36 @@ class _Inspector:
                 continue
             _, state, drawn = options[int(rng.integers(len(options)))]
             self.pure.moves[s].apply(self.pure.data, state, drawn)
-            fresh = self.pure.state(state[0], guide, temperature)
-            for other, move in enumerate(self.pure.moves):
-                if not _same_law(self._local_law(state, other), self._local_law(fresh, other)):
-                    self._found(
-                        "stale state",
-                        f"after {self.pure.moves[s].name!r} led to {_show(state[0])}, {move.name!r} draws otherwise than from a "
-                        f"fresh state there.",
-                    )
-                    return
+            if self._is_stale(state, guide, temperature, repr(self.pure.moves[s].name)):
+                return
+
+    def _is_stale(self, state: Any, guide: np.ndarray, temperature: float, cause: str) -> bool:
+        fresh = self.pure.state(state[0], guide, temperature)
+        for other, move in enumerate(self.pure.moves):
+            if not _same_law(self._local_law(state, other), self._local_law(fresh, other)):
+                self._found(
+                    "stale state",
+                    f"after {cause} led to {_show(state[0])}, {move.name!r} draws otherwise than from a fresh state there.",
+                )
+                return True
+        return False
+
+    def improve(self, guide: np.ndarray, temperature: float, rng: np.random.Generator) -> None:
+        """``improve`` stays in the set, never lowers the objective and leaves no field stale."""
+        if self.problem.functions.improve is None:
+            return
+        for i in rng.integers(len(self.solutions), size=_IMPROVED).tolist():
+            state = self.pure.state(self.solutions[i], guide, temperature)
+            pure(self.problem.functions.improve)(self.pure.data, guide, state)
+            path = f"{_show(self.solutions[i])} → {_show(state[0])}"
+            if not self.pure.contains(state[0]):
+                self._found("improve", f"{path}, which is not in the set.")
+                return
+            before, after = (float(guide @ self.pure.statistic(y) + self.pure.phi(y)) for y in (self.solutions[i], state[0]))
+            if after < before - 1e-9 * max(1.0, abs(before)):
+                self._found("improve", f"{path} lowers the objective from {before:.9g} to {after:.9g}.")
+            if self._is_stale(state, guide, temperature, "improve"):
+                return
 
     def draw(self, rng: np.random.Generator) -> None:
         """Starts that ``random`` draws and ``greedy`` builds are in the set."""

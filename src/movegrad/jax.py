@@ -2,6 +2,8 @@
 
 It only translates: chains run in compiled kernels on the CPU, which JAX calls back. ``jax.random.key(n)`` gives the numbers of
 seed n in the other front ends. Under ``vmap`` each example gets what it would get alone.
+
+Outside of ``jit`` and ``vmap``, chains of arrays on a GPU run there, through DLPack; inside, JAX brings the arrays to the host.
 """
 
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from movegrad import start as starts
+from movegrad._device import arrays_of, on_device
 from movegrad._validate import choice, instance_of, positive
 from movegrad.problem import Problem
 from movegrad.sampling import ESTIMATORS, jacobian_product, make_settings, observe, one_step, sample
@@ -146,9 +149,8 @@ def _expectation_backward(layer: LocalSearchLayer, residuals: tuple, cotangent: 
     theta, bits = residuals
 
     def product(theta: np.ndarray, direction: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
-        return jacobian_product(
-            layer.problem, theta, direction.astype(np.float64), start=layer.start, seed=seed, index=index, **layer.settings
-        )
+        direction = direction if on_device(direction) else direction.astype(np.float64)
+        return jacobian_product(layer.problem, theta, direction, start=layer.start, seed=seed, index=index, **layer.settings)
 
     return _call(product, theta, (cotangent,), bits), np.zeros(bits.shape, jax.dtypes.float0)
 
@@ -164,6 +166,8 @@ def _one_step(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> jax.Array:
 def _one_step_forward(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> tuple:
     def both(theta: np.ndarray, y: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
         values, gradients = one_step(loss.problem, theta, observe(loss.problem, y)[0], temperature=loss.temperature)
+        if on_device(values):
+            return arrays_of(values).stack([*gradients.T, values]).T
         return np.concatenate([gradients, values[:, None]], axis=1)
 
     out = _call(both, theta, (y,), jnp.zeros(2, jnp.uint32), extra=1)
@@ -187,6 +191,8 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
     ``vmap`` puts axes in front. Examples that it adds are numbered as if they were alone; equal keys share one call.
     """
     axes, d = theta.ndim, theta.shape[-1]
+    if not any(isinstance(a, jax.core.Tracer) for a in (theta, bits, *others)) and on_device(theta):
+        return _call_on_device(function, theta, others, bits)
 
     def host(bits: Any, theta: Any, *others: Any) -> np.ndarray:
         theta = np.asarray(theta)
@@ -194,8 +200,7 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
         arrays = [np.asarray(a) for a in (theta, *others)]
         rows = [np.broadcast_to(a, (*lead, *a.shape[-axes:])).reshape(*lead, -1, a.shape[-1]) for a in arrays]
         n = rows[0].shape[-2]
-        keys = np.broadcast_to(np.asarray(bits), (*lead, 2)).reshape(-1, 2).astype(np.uint64)
-        seeds = ((keys[:, 0] << np.uint64(32)) | keys[:, 1]) & np.uint64(2**63 - 1)
+        seeds = _seeds(np.broadcast_to(np.asarray(bits), (*lead, 2)).reshape(-1, 2))
         flat = [r.reshape(len(seeds), n, r.shape[-1]) for r in rows]
         flat[0] = flat[0].astype(np.float64)
         out = np.empty((len(seeds), n, d + extra))
@@ -208,6 +213,22 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
 
     shape = jax.ShapeDtypeStruct((*theta.shape[:-1], d + extra), theta.dtype)
     return jax.pure_callback(host, shape, bits, theta, *others, vmap_method="expand_dims")
+
+
+def _call_on_device(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array) -> jax.Array:
+    """The same for arrays that are known and on a GPU: they change hands by DLPack and stay where they are."""
+    arrays = arrays_of(theta)
+    rows = [arrays.from_dlpack(jnp.asarray(a).reshape(-1, a.shape[-1])) for a in (theta, *others)]
+    out = function(*rows, int(_seeds(np.asarray(bits)[None])[0]), np.arange(len(rows[0])))
+    out = arrays.copy(out.reshape(*theta.shape[:-1], -1), np.dtype(theta.dtype))
+    arrays.wait()  # JAX works on another stream
+    return jax.dlpack.from_dlpack(out)
+
+
+def _seeds(words: np.ndarray) -> np.ndarray:
+    """(n, 2) words of keys → (n,) seeds."""
+    keys = words.astype(np.uint64)
+    return ((keys[:, 0] << np.uint64(32)) | keys[:, 1]) & np.uint64(2**63 - 1)
 
 
 def _bits(key: Any) -> jax.Array:

@@ -33,6 +33,8 @@ of the problem
 ``random``          data, rng, solution            nothing: writes a uniformly drawn solution
 ``greedy``          data, guide, state             nothing: writes a good solution for θ = guide to the first field, quickly; the
                                                    other fields are scratch space here. Where ``solve`` begins
+``improve``         data, guide, state             nothing: turns the state, all fields of which are filled, into a better one for
+                                                   θ = guide, quickly and without chance. For ``start="heuristic"``
 ``applicable``      data, state                    bit s is set if move s is in Q(y). Default: all moves, always
 =================== ============================== =====================================================================
 """
@@ -87,6 +89,7 @@ class Functions(NamedTuple):
     contains: Jitted | None = None
     random: Jitted | None = None
     greedy: Jitted | None = None
+    improve: Jitted | None = None
     applicable: Jitted | None = None
 
 
@@ -103,7 +106,7 @@ class Kind(NamedTuple):
 
 
 _MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
-_ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "applicable": 2}
+_ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "improve": 3, "applicable": 2}
 
 
 class Problem:
@@ -119,7 +122,7 @@ class Problem:
         At least one.
     size : int
         d, the number of entries of θ and of T(y).
-    prepare, statistic, phi, contains, random, greedy, applicable : jitted functions, optional
+    prepare, statistic, phi, contains, random, greedy, improve, applicable : jitted functions, optional
         See the table at the top of this module.
     guided : bool
         Whether proposals depend on θ, through the guide given to ``prepare``.
@@ -129,7 +132,14 @@ class Problem:
         Closed forms with the methods of :class:`movegrad.exact.Oracle`.
     name : str, optional
         For messages.
+
+    Attributes
+    ----------
+    cooling : (float, float)
+        Where annealing begins and ends in :func:`movegrad.solve`, as shares of the mean change of the objective under random moves.
     """
+
+    cooling: tuple[float, float] = (1.0, 1e-3)
 
     def __init__(
         self,
@@ -144,6 +154,7 @@ class Problem:
         contains: Jitted | None = None,
         random: Jitted | None = None,
         greedy: Jitted | None = None,
+        improve: Jitted | None = None,
         applicable: Jitted | None = None,
         guided: bool = False,
         states: Callable[[], Iterable[np.ndarray]] | None = None,
@@ -155,7 +166,7 @@ class Problem:
         self.state = _record(state, f"state of {self.name}", one_dimensional=True)
         self.moves = tuple(moves) if isinstance(moves, Sequence) else moves
         self.size = integer_in(size, f"size of {self.name}", 1)
-        self.functions = Functions(prepare, statistic, phi, contains, random, greedy, applicable)
+        self.functions = Functions(prepare, statistic, phi, contains, random, greedy, improve, applicable)
         self.guided = guided
         self.states = states
         self.oracle = oracle
@@ -181,6 +192,14 @@ class Problem:
     def solution(self) -> np.ndarray:
         """A feasible solution: the default start where ``random`` is not given."""
         return self.state[0]
+
+    def encode(self, value: Any) -> Any:
+        """What a user may give for solutions, such as routes, as arrays of solutions. Arrays stay as they are."""
+        return value
+
+    def read(self, solution: np.ndarray) -> dict[str, Any]:
+        """What a user wants to read of a solution beside its array: attributes of the result of :func:`movegrad.solve`."""
+        return {}
 
     def _validate(self) -> None:
         if not isinstance(self.moves, tuple) or not self.moves or not all(isinstance(m, Move) for m in self.moves):

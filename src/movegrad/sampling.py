@@ -7,6 +7,7 @@ import numpy as np
 
 from movegrad import start as starts
 from movegrad._build import Options, observer
+from movegrad._device import arrays_of, device_vectors, highest, joined, on_device
 from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
 from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE
 from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in
@@ -34,6 +35,23 @@ class Solution(NamedTuple):
     state: Any  # (…, size) best solution seen
     objective: Any  # (…) ⟨θ, T(y)⟩ + φ(y) of it
     info: Info
+    problem: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        """What the problem says about a solution (``Problem.read``), such as ``routes``; lists of it where there are several."""
+        if name.startswith("_") or self.problem is None:
+            raise AttributeError(name)
+        if not isinstance(self.problem, Problem):
+            return [_read(p, y, name) for p, y in zip(self.problem, self.state, strict=True)]
+        rows = [_read(self.problem, y, name) for y in self.state.reshape(-1, self.state.shape[-1])]
+        return rows[0] if self.state.ndim == 1 else rows
+
+
+def _read(problem: Problem, solution: np.ndarray, name: str) -> Any:
+    known = problem.read(solution)
+    if name not in known:
+        raise AttributeError(f"a solution of {problem.name} has no {name!r}, but {', '.join(known) or 'nothing to read'}.")
+    return known[name]
 
 
 def sample(
@@ -99,7 +117,7 @@ def sample(
     return Sample(
         shaped(result.mean(), shape),
         shaped(result.solutions, shape),
-        Info(result),
+        Info(result.on_host),
         shaped(result.best, shape) if best else None,
         kept,
     )
@@ -114,7 +132,7 @@ def solve(
     schedule: Any = None,
     chains: int = 1,
     start: Any = "greedy",
-    correction: bool | None = None,
+    correction: bool = True,
     guide: Any = None,
     index: Any = None,
     seed: int = 0,
@@ -126,23 +144,27 @@ def solve(
     ----------
     steps, time_limit : number of steps of each chain, or seconds for each example, shared by its chains
     schedule : callable k → t, or an :class:`~movegrad.schedules.Annealing`. By default the temperature falls geometrically from
-        the mean change of the objective under random moves to a thousandth of it
-    correction : use the proposal ratio in the acceptance rule (Metropolis-Hastings). Annealing in the paper does not, and neither
-        does this by default, unless proposals are guided by θ: without it they hardly ever go back
+        the mean change of the objective under random moves to a thousandth of it, or as the problem's ``cooling`` says
+    correction : use the proposal ratio in the acceptance rule (Metropolis-Hastings). Annealing in the paper does not. Where ratios
+        are 1 it is the same; skewed proposals, such as guided ones or those of routing, hardly ever go back without it
     problem, theta, chains, start, guide, index, seed, progress : as in :func:`sample`
     """
     batch, shape = make_batch(problem, theta)
     settings = make_settings(
-        steps=steps, time_limit=time_limit, schedule=Annealing() if schedule is None else schedule, chains=chains,
-        options=Options(best=True), correction=batch.problem.guided if correction is None else correction, seed=seed,
+        steps=steps, time_limit=time_limit, schedule=schedule or Annealing(*batch.problem.cooling), chains=chains,
+        options=Options(best=True), correction=correction, seed=seed,
     )  # fmt: skip
     if schedule is None:
-        settings = settings._replace(temperature=_scale(batch, problem, start, settings, index, guide))
+        scale, seconds = _scale(batch, problem, start, settings, index, guide)
+        settings = settings._replace(temperature=scale)
+        if time_limit is not None:  # what the pilot took is part of it
+            left = time_limit - seconds / batch.examples
+            settings = settings._replace(time_limit=max(left, 0.1 * time_limit))
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
     winner = values.argmax(1)
     states = [rows[w] for rows, w in zip(result.best, winner, strict=True)]
-    return Solution(shaped(states, shape), shaped(values.max(1), shape), Info(result))
+    return Solution(shaped(states, shape), shaped(highest(values), shape), Info(result.on_host), problem)
 
 
 def jacobian_product(
@@ -194,10 +216,10 @@ def one_step(
         )
     options = Options(first_step=True)
     settings = make_settings(steps=1, temperature=temperature, options=options, start_name="y")
-    y = y if shape is None else like_solutions(y, "y", shape, batch.problem)
+    y = y if shape is None else like_solutions(batch.problem.encode(y), "y", shape, batch.problem)
     result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
-    if np.isnan(values).any():
+    if (values != values).any():
         raise ValueError(f"{batch.problem.name} must propose with at most 64 draws to be enumerated, got more.")
     return shaped(values, shape), shaped(result.mean(), shape)
 
@@ -208,7 +230,7 @@ def one_step(
 def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch, tuple[int, ...] | None]:
     """The batch, and the leading axes of θ (None for a list of problems)."""
     if isinstance(problem, Problem):
-        array = finite_vectors(theta, "theta", problem.size)
+        array = vectors(theta, "theta", problem.size)
         return shared_batch(problem, array.reshape(-1, problem.size)), array.shape[:-1]
     try:
         problems = list(problem)
@@ -219,7 +241,7 @@ def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch,
     for p in problems:
         instance_of(p, "problem", Problem)
     thetas = listed(theta, "theta", len(problems), "problems")
-    rows = [finite_vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, thetas, strict=True))]
+    rows = [vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, thetas, strict=True))]
     for e, row in enumerate(rows):
         if row.ndim != 1:
             raise ValueError(f"theta[{e}] must have one axis, got shape {row.shape}.")
@@ -278,7 +300,12 @@ def run_from(
     keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
     problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
     request = starts.Request(problems, settings.chains, keys, targets, settings.seed, settings.call)
-    solutions, kinds = starts.flatten(chosen(request), request, settings.start_name)
+    if on_device(batch.theta):
+        from movegrad import _device_start
+
+        solutions, kinds = _device_start.flatten(chosen, request, settings.start_name, arrays_of(batch.theta))
+    else:
+        solutions, kinds = starts.flatten(chosen(request), request, settings.start_name)
     guide = None if guide is None else like_theta(guide, "guide", batch, problem)
     result = run(batch, settings, solutions, kinds, keys, guide, direction, progress)
     if hasattr(chosen, "remember"):
@@ -286,7 +313,7 @@ def run_from(
     return result, (solutions, kinds)
 
 
-def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: np.ndarray) -> Run:
+def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: Any) -> Run:
     """The same chains once more, now with the covariance product in a direction: nothing of the first run was stored."""
     chains = result.chains
     settings = result.settings._replace(
@@ -297,6 +324,11 @@ def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: np.n
 
 def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Observed solutions (n, size), which must be in the set, and their T(y) (n, d)."""
+    if on_device(y):
+        from movegrad import _cuda, _device_start
+
+        given = _device_start.solutions(y, problem, "y")
+        return given, _cuda.observe(problem, given)
     solutions = np.ascontiguousarray(starts.as_solutions(y, problem, "y"))
     out = np.zeros((len(solutions), problem.size))
     bad = observer(problem)(*problem.packed, 0, solutions, out)
@@ -308,16 +340,20 @@ def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
 def covariance_over_t(result: Run) -> Any:
     """Cov(T, ⟨v, T⟩)/t of each example."""
     covariance, t = result.covariance(), np.broadcast_to(result.settings.temperature, result.batch.examples)
+    if result.on_device and not isinstance(covariance, list):
+        return covariance / arrays_of(covariance).own(np.array(t))[:, None]
     return [c / s for c, s in zip(covariance, t, strict=True)] if isinstance(covariance, list) else covariance / t[:, None]
 
 
 def like_theta(value: Any, name: str, batch: Batch, problem: Any) -> np.ndarray:
     """A vector for each example, flat."""
+    if on_device(value) and not on_device(batch.theta):
+        raise ValueError(f"{name} must be on the host, as theta is, got an array on a GPU.")
     if isinstance(problem, Problem):
-        flat = finite_vectors(value, name, problem.size).reshape(-1)
+        flat = vectors(value, name, problem.size).reshape(-1)
     else:
         values = listed(value, name, len(problem), "problems")
-        flat = np.concatenate([finite_vectors(v, name, p.size).reshape(-1) for v, p in zip(values, problem, strict=True)])
+        flat = joined([vectors(v, name, p.size).reshape(-1) for v, p in zip(values, problem, strict=True)])
     if len(flat) != len(batch.theta):
         raise ValueError(f"{name} must have the shape of theta, got {len(flat)} entries instead of {len(batch.theta)}.")
     return flat
@@ -325,22 +361,29 @@ def like_theta(value: Any, name: str, batch: Batch, problem: Any) -> np.ndarray:
 
 def like_solutions(value: Any, name: str, shape: tuple[int, ...], problem: Problem) -> np.ndarray:
     """Solutions with the leading axes of θ, as rows, or one for all: (*shape, size)."""
-    array, size = array_of(value, name), len(problem.solution)
+    array, size = value if on_device(value) else array_of(value, name), len(problem.solution)
     if array.ndim == 0 or array.shape[-1] != size:
         raise ValueError(f"{name} must have a last axis of {size} entries, got shape {array.shape}.")
     if array.ndim == 2 and len(array) == np.prod(shape):
         array = array.reshape(*shape, size)
-    if array.ndim > 1 and array.shape[:-1] != shape:
+    if array.ndim > 1 and tuple(array.shape[:-1]) != tuple(shape):
         raise ValueError(f"{name} must have shape {(*shape, size)}, got {array.shape}.")
-    return np.broadcast_to(array, (*shape, size))
+    return array if on_device(array) else np.broadcast_to(array, (*shape, size))
 
 
 def shaped(rows: Any, shape: tuple[int, ...] | None, then: Callable = lambda a: a) -> Any:
     """Give results per example the leading axes of θ; a list of problems gets a list."""
     if shape is None:
-        return [then(np.asarray(r)) for r in rows]
-    array = np.asarray(rows)
+        return [then(r if on_device(r) else np.asarray(r)) for r in rows]
+    if isinstance(rows, list) and on_device(rows[0]):
+        rows = arrays_of(rows[0]).stack(rows)
+    array = rows if on_device(rows) else np.asarray(rows)
     return then(array.reshape((*shape, *array.shape[1:])))
+
+
+def vectors(value: Any, name: str, size: int) -> Any:
+    """A float64 array of shape (…, size): checked at once, or by the kernel where it is on a GPU."""
+    return device_vectors(value, name, size) if on_device(value) else finite_vectors(value, name, size)
 
 
 def _keys(index: Any, examples: int) -> np.ndarray:
@@ -356,11 +399,11 @@ def _temperature(value: Any) -> Any:
     return np.array([positive(t, "temperature") for t in np.asarray(value, object).reshape(-1).tolist()])
 
 
-def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> np.ndarray:
-    """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted."""
-    pilot = settings._replace(steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT, options=Options())
+def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> tuple[np.ndarray, float]:
+    """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted; and seconds."""
+    pilot = settings._replace(steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT)  # the same kernel: compiled once
     result, _ = run_from(batch, pilot, problem, "random" if hasattr(start, "remember") else start, index=index, guide=guide)
-    traces = result.chains.trace[:, :, 0].reshape(batch.examples, settings.chains, -1)
+    traces = result.on_host.chains.trace[:, :, 0].reshape(batch.examples, settings.chains, -1)
     changes = np.abs(np.diff(traces, axis=2)).reshape(batch.examples, -1)
     moved = (changes > 0).sum(1)
-    return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0)
+    return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0), result.seconds

@@ -6,6 +6,7 @@ word            the chain begins at
 ``"random"``    a draw from the set (uniform, unless the problem says otherwise), or the problem's own solution
 ``"greedy"``    what the problem's ``greedy`` builds for θ, else as ``"random"``
 ``"target"``    the observation of its example (the default of conditional learning)
+``"heuristic"`` that observation, improved for θ by the problem's own local search (``improve``); see :class:`Heuristic`
 ``"data"``      a uniformly drawn observation (contrastive divergence)
 ``"persistent"`` where the chain of the same example and number ended in the call before; at first a uniform draw
 =============== ======================================================================================================
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_LOADED
+from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_IMPROVED, NOT_LOADED
 from movegrad._rng import stream_keys
 from movegrad._validate import array_of, listed
 from movegrad.problem import Problem
@@ -33,9 +34,15 @@ class Request(NamedTuple):
     call: int
 
 
-Solutions = np.ndarray | int | None  # (C, size) of one example; DRAW (or None) or BUILD
+class Improve(NamedTuple):
+    """Solutions (C, size) of one example, which the kernel is to improve for θ before chains begin."""
+
+    solutions: np.ndarray
+
+
+Solutions = np.ndarray | Improve | int | None  # (C, size) of one example, as given or to be improved; DRAW (or None) or BUILD
 Start = Callable[[Request], Sequence[Solutions]]
-WORDS = ("random", "greedy", "target", "data", "persistent")
+WORDS = ("random", "greedy", "target", "heuristic", "data", "persistent")
 DRAW, BUILD = NOT_DRAWN, NOT_BUILT  # let the kernel draw the start, or build it for θ
 
 
@@ -62,6 +69,24 @@ def target(request: Request) -> list[np.ndarray]:
     return [np.broadcast_to(y, (request.chains, len(y))) for y in targets]
 
 
+class Heuristic:
+    """Solutions of another start, by default the target, improved for θ by the problem's own local search."""
+
+    def __init__(self, first: Any = target) -> None:
+        self.first = resolve(first)
+
+    def __call__(self, request: Request) -> list[Solutions]:
+        for problem in request.problems:
+            if problem.functions.improve is None:
+                raise ValueError(f"start must not be 'heuristic' where the problem has no improve, got {problem.name}.")
+        return [Improve(s) if isinstance(s, np.ndarray) else s for s in self.first(request)]
+
+
+def looks_at_targets(start: Any) -> bool:
+    """Does a start need observed solutions?"""
+    return start is target or start is data or (isinstance(start, Heuristic) and looks_at_targets(start.first))
+
+
 def data(request: Request) -> list[np.ndarray]:
     """A uniformly drawn observation for each chain."""
     targets = _needed(request, "data")
@@ -78,12 +103,20 @@ class Given:
         self.solutions, self.name = solutions, name
 
     def __call__(self, request: Request) -> list[np.ndarray]:
-        sizes = {len(p.solution) for p in request.problems}
-        rows = self._rows(request, sizes.pop()) if len(sizes) == 1 else self._ragged(request)
+        sizes, given = {len(p.solution) for p in request.problems}, self._encoded(request.problems)
+        rows = self._rows(given, request, sizes.pop()) if len(sizes) == 1 else self._ragged(given, request)
         return [np.broadcast_to(row, (request.chains, row.shape[-1])) for row in rows]
 
-    def _rows(self, request: Request, size: int) -> np.ndarray:
-        examples, chains, array = len(request.problems), request.chains, array_of(self.solutions, self.name)
+    def _encoded(self, problems: Sequence[Problem]) -> Any:
+        """Routes and the like as arrays."""
+        if all(p is problems[0] for p in problems):
+            return problems[0].encode(self.solutions)
+        if isinstance(self.solutions, (list, tuple)) and len(self.solutions) == len(problems):
+            return [p.encode(s) for p, s in zip(problems, self.solutions, strict=True)]
+        return self.solutions
+
+    def _rows(self, given: Any, request: Request, size: int) -> np.ndarray:
+        examples, chains, array = len(request.problems), request.chains, array_of(given, self.name)
         if array.ndim == 0 or array.shape[-1] != size:
             raise ValueError(f"{self.name} must have a last axis of {size} entries, got shape {array.shape}.")
         rows = array.size // size
@@ -98,8 +131,8 @@ class Given:
             f"{examples} examples, got {rows} of shape {array.shape}."
         )
 
-    def _ragged(self, request: Request) -> list[np.ndarray]:
-        rows = listed(self.solutions, self.name, len(request.problems), "examples")
+    def _ragged(self, given: Any, request: Request) -> list[np.ndarray]:
+        rows = listed(given, self.name, len(request.problems), "examples")
         out = [array_of(row, self.name) for row in rows]
         for row, problem in zip(out, request.problems, strict=True):
             n = len(problem.solution)
@@ -115,7 +148,7 @@ class Persistent:
 
     def __init__(self, first: Start = random) -> None:
         self.first = first
-        self.ends: dict[int, np.ndarray] = {}  # key of an example → (C, size)
+        self.ends: dict[int, Any] = {}  # key of an example → (C, size)
 
     def __call__(self, request: Request) -> list[Solutions]:
         known = [self.ends.get(key) for key in request.keys.tolist()]
@@ -129,7 +162,7 @@ class Persistent:
     def remember(self, keys: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
         """Keep where chains ended."""
         for key, rows in zip(keys.tolist(), solutions, strict=True):
-            self.ends[key] = np.array(rows)
+            self.ends[key] = np.array(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
 
 
 def resolve(start: Any, lasting: bool = False) -> Start:
@@ -137,7 +170,7 @@ def resolve(start: Any, lasting: bool = False) -> Start:
     if isinstance(start, str):
         if start not in WORDS:
             raise ValueError(f"start must be one of {', '.join(map(repr, WORDS))}, an array or a callable, got {start!r}.")
-        words: dict[str, Start] = {"random": random, "greedy": greedy, "target": target, "data": data}
+        words: dict[str, Start] = {"random": random, "greedy": greedy, "target": target, "heuristic": Heuristic(), "data": data}
         if start == "persistent" and not lasting:
             raise ValueError("start must be a movegrad.start.Persistent kept from call to call, got 'persistent'.")
         return Persistent() if start == "persistent" else words[start]
@@ -145,15 +178,17 @@ def resolve(start: Any, lasting: bool = False) -> Start:
 
 
 def flatten(starts: Any, request: Request, name: str = "start") -> tuple[np.ndarray, np.ndarray]:
-    """Starts as one array of solutions, and (E,) what the kernel is to do: NOT_LOADED (as given), DRAW or BUILD."""
+    """Starts as one array of solutions, and (E,) what the kernel is to do with each."""
     starts = listed(starts, name, len(request.problems), "examples")
     rows, kinds = [], np.full(len(starts), NOT_LOADED)
     for e, (start, problem) in enumerate(zip(starts, request.problems, strict=True)):
         shape = (request.chains, len(problem.solution))
-        if start is None or start in (DRAW, BUILD) if np.ndim(start) == 0 else False:
+        if start is None or (np.ndim(start) == 0 and start in (DRAW, BUILD)):
             kinds[e] = DRAW if start is None else start
             rows.append(np.concatenate([problem.solution] * request.chains))  # what distances are measured to
             continue
+        if isinstance(start, Improve):
+            kinds[e], start = NOT_IMPROVED, start.solutions
         row = as_solutions(start, problem, name)
         if row.shape != shape:
             raise ValueError(f"{name} must give shape {shape} for each example, got {row.shape}.")

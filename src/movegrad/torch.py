@@ -1,4 +1,7 @@
-"""PyTorch front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses. It only translates; chains run in :mod:`movegrad`."""
+"""PyTorch front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses. It only translates; chains run in :mod:`movegrad`.
+
+Chains run where θ is: tensors on the CPU are seen as arrays, tensors on a CUDA device stay what they are.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +12,22 @@ from torch import Tensor, nn
 
 from movegrad import start as starts
 from movegrad._build import Options
+from movegrad._device import joined
 from movegrad._engine import Run
-from movegrad._validate import choice, finite_vectors, instance_of, listed, positive
+from movegrad._validate import choice, instance_of, listed, positive
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
-from movegrad.sampling import ESTIMATORS, covariance_over_t, make_batch, make_settings, observe, one_step, run_again, run_from
+from movegrad.sampling import (
+    ESTIMATORS,
+    covariance_over_t,
+    make_batch,
+    make_settings,
+    observe,
+    one_step,
+    run_again,
+    run_from,
+    vectors,
+)  # fmt: skip
 from movegrad.schedules import Annealing
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -82,7 +96,7 @@ class LocalSearchLayer(nn.Module):
     @property
     def info(self) -> Info | None:
         """Diagnostics of the last call."""
-        return None if self._memory.last is None else Info(self._memory.last)
+        return None if self._memory.last is None else Info(self._memory.last.on_host)
 
     def forward(
         self, theta: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None
@@ -168,16 +182,17 @@ class FenchelYoungLoss(nn.Module):
         chosen = self.start if chosen is None else starts.resolve(chosen)
         if not isinstance(problem, Problem):
             return self._ragged(theta, y, problem, chosen, index, guide)
-        theta, values = _tensor(theta), _array(y)
+        theta = _tensor(theta)
+        values = _beside(theta, problem.encode(y), "y")
         many = theta.ndim == 1 and values.ndim == 2
         if values.shape[-1:] != (len(problem.solution),) and values.shape[-1:] != (problem.size,):
             raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {values.shape}.")
         if not many and values.shape[:-1] != tuple(theta.shape[:-1]):
             raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {values.shape}.")
         chosen = chosen or (self.persistent if many else starts.target)
-        elsewhere = chosen is not starts.target and chosen is not starts.data
-        is_mean = elsewhere and values.dtype.kind == "f" and values.shape[-1] == problem.size
-        targets, observed = (None, finite_vectors(values, "y", problem.size)) if is_mean else _observations(problem, values)
+        elsewhere = not starts.looks_at_targets(chosen)
+        is_mean = elsewhere and _is_float(values) and values.shape[-1] == problem.size
+        targets, observed = (None, _finite(values, "y", problem.size)) if is_mean else _observations(problem, values)
         result, _, shape = self.layer.run(
             _array(theta), problem, chosen, index, guide, targets, "y" if chosen is starts.target else "start"
         )
@@ -187,7 +202,8 @@ class FenchelYoungLoss(nn.Module):
 
     def _ragged(self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any) -> Tensor:
         theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
-        rows = [_array(v) for v in listed(y, "y", len(problem), "problems")]
+        given = zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)
+        rows = [_beside(t, p.encode(v), "y") for t, p, v in given]
         for row, p in zip(rows, problem, strict=True):
             if row.shape != (len(p.solution),):
                 raise ValueError(f"y must have one axis of {len(p.solution)} entries for this problem, got shape {row.shape}.")
@@ -226,11 +242,13 @@ class OneStepLoss(nn.Module):
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
-        values, theta, guide = _array(y), _tensor(theta), _guide(guide)
+        theta, guide = _tensor(theta), _guide(guide)
+        values = _beside(theta, self.problem.encode(y), "y")
         if theta.ndim == 1 and values.ndim == 2:
             theta = theta.expand(len(values), -1)
             if guide is not None:
-                guide = np.broadcast_to(finite_vectors(guide, "guide", self.problem.size), theta.shape)
+                guide = vectors(guide, "guide", self.problem.size)
+                guide = guide.expand(theta.shape) if isinstance(guide, Tensor) else np.broadcast_to(guide, theta.shape)
         if values.shape[:-1] != tuple(theta.shape[:-1]) or values.shape[-1:] != (len(self.problem.solution),):
             raise ValueError(f"y must have shape {(*theta.shape[:-1], len(self.problem.solution))}, got {values.shape}.")
         loss, gradient = one_step(self.problem, _array(theta), values, temperature=self.temperature, guide=guide)
@@ -254,18 +272,20 @@ class _Expectation(torch.autograd.Function):
     def forward(ctx: Any, theta: Tensor, layer: LocalSearchLayer, problem: Any, start: Any, index: Any, guide: Any) -> Tensor:
         array: Any = _array(theta)
         if isinstance(problem, _Ragged):
-            array, problem = np.split(array, np.cumsum(problem.sizes)[:-1]), problem.problems
+            parts = array.split(problem.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(problem.sizes)[:-1])
+            array, problem = parts, problem.problems
         result, begin, _ = layer.run(array, problem, start, index, guide)
         ctx.again = result, begin
         mean = result.mean()
-        return _like(np.concatenate(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
+        return _like(joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
 
     @staticmethod
     def _product(ctx: Any, direction: Tensor) -> Tensor:
         result, begin = ctx.again
-        flat = np.ascontiguousarray(_array(direction), np.float64).reshape(-1)
+        v = _array(direction)
+        flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
         product = covariance_over_t(run_again(result, begin, flat))
-        return _like(np.concatenate(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
+        return _like(joined(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -291,11 +311,14 @@ class _FixedGradient(torch.autograd.Function):
         return grad[..., None] * ctx.saved_tensors[0], None, None
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: Any) -> Any:
+    """An array, or the tensor itself where it is on a CUDA device."""
     if not isinstance(value, Tensor):
         return np.asarray(value)
+    if value.is_cuda:
+        return value.detach()
     if value.device.type != "cpu":
-        raise ValueError(f"tensors must be on the CPU, got device {value.device}.")
+        raise ValueError(f"tensors must be on the CPU or a CUDA device, got device {value.device}.")
     value = value.detach()
     return (value.double() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy()
 
@@ -313,11 +336,35 @@ def _tensor(value: Any) -> Tensor:
     return value
 
 
-def _like(array: np.ndarray, theta: Tensor) -> Tensor:
+def _beside(theta: Tensor, value: Any, name: str) -> Any:
+    """What belongs to θ: on a CUDA device it is brought to θ; on the CPU it must not be elsewhere."""
+    if theta.is_cuda:
+        return torch.as_tensor(value, device=theta.device).detach()
+    array = _array(value)
+    if isinstance(array, Tensor):
+        raise ValueError(f"{name} must be on the CPU, as theta is, got device {array.device}.")
+    return array
+
+
+def _is_float(array: Any) -> bool:
+    return array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind == "f"
+
+
+def _finite(values: Any, name: str, size: int) -> Any:
+    """Vectors that no kernel will look at."""
+    array = vectors(values, name, size)
+    if isinstance(array, Tensor) and not bool(array.isfinite().all()):
+        raise ValueError(f"{name} must be finite, got {array[~array.isfinite()][0].item()} among its entries.")
+    return array
+
+
+def _like(array: Any, theta: Tensor) -> Tensor:
+    if isinstance(array, Tensor):
+        return array.to(theta.dtype)
     return torch.from_numpy(np.ascontiguousarray(array)).to(theta.dtype)
 
 
-def _observations(problem: Problem, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _observations(problem: Problem, values: Any) -> tuple[Any, Any]:
     """Solutions (n, size) and their T (n, d)."""
     if values.shape[-1] != len(problem.solution):
         raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {values.shape}.")
@@ -330,9 +377,9 @@ def _reduce(values: Tensor, reduction: str) -> Tensor:
 
 def _ends(start: Any) -> dict[int, Tensor] | None:
     """Where persistent chains ended, as tensors: such a state loads without unpickling code."""
-    return {k: torch.from_numpy(v) for k, v in start.ends.items()} if isinstance(start, starts.Persistent) else None
+    return {k: torch.as_tensor(v) for k, v in start.ends.items()} if isinstance(start, starts.Persistent) else None
 
 
 def _set_ends(start: Any, ends: dict[int, Tensor] | None) -> None:
     if ends is not None and isinstance(start, starts.Persistent):
-        start.ends = {k: v.numpy() for k, v in ends.items()}
+        start.ends = {k: v if v.is_cuda else v.numpy() for k, v in ends.items()}

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-_ADAPTERS = ("pyepo",)
+_ADAPTERS = ("pyepo", "pyvrp")
 
 
 def __getattr__(name: str) -> Any:

@@ -186,11 +186,19 @@ def contains(data, y):
     for i in range(len(y)):
         if y[i] > 1:
             return False
-    for m in range(len(data.capacities)):
-        load = 0.0
+    count = len(data.capacities)
+    for m in range(0, count, 4):  # four at a time: a row of weights is one stretch of memory
+        b, c, d = min(m + 1, count - 1), min(m + 2, count - 1), min(m + 3, count - 1)
+        first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
         for i in range(len(y)):
-            load += data.weights[i, m] * y[i]
-        if load > data.capacities[m]:
+            if y[i]:
+                row = data.weights[i]
+                first += row[m]
+                second += row[b]
+                third += row[c]
+                fourth += row[d]
+        limits = data.capacities
+        if first > limits[m] or second > limits[b] or third > limits[c] or fourth > limits[d]:
             return False
     return True
 

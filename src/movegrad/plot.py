@@ -1,0 +1,330 @@
+"""Pictures: a routing plan on a map, and beside it when every stop is served."""
+
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+try:
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.patheffects import withStroke
+except ImportError as error:
+    raise ImportError('movegrad.plot needs matplotlib: pip install "movegrad[plot]".') from error
+
+from movegrad._validate import array_of, finite_vectors, instance_of
+from movegrad.problems.routing.instance import Instance
+from movegrad.problems.routing.problem import encode
+
+# Told apart with any kind of color vision (Okabe and Ito, 2008; Tol, 2021); with more routes the style of the line changes too.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288", "#882255")
+STYLES = ("-", "--", ":", "-.")
+GRAY, WRONG = "#999999", "#B00020"
+LANE = 0.125  # inches for each stop in the picture of times
+LABELED, LISTED = 40, 120  # requests at most, for numbers on the map and beside the times
+
+
+class Stop(NamedTuple):
+    """When a vehicle arrives at a request, begins and ends service."""
+
+    request: int
+    arrival: float
+    begin: float
+    end: float
+
+
+def routes(
+    instance: Instance,
+    routes: Sequence[Sequence[int]],
+    *,
+    prizes: Any = None,
+    axes: Any = None,
+    title: str | None = None,
+    path: str | Path | None = None,
+) -> Figure:
+    """A plan as a matplotlib figure: left the map, right the times.
+
+    On the map a square is the depot, a disk a request served, a diamond one that must be served, a hollow mark one that is not
+    served; first and last ways are faint. In the picture of times each route is a band, each stop a lane of it: the thin line is
+    its window, the bar its service, the hollow bar before it is waiting, what is late is red.
+
+    Parameters
+    ----------
+    instance : Instance
+        Without coordinates, places are those that fit the durations best (classical multidimensional scaling, Torgerson 1952).
+    routes : lists of requests 1..n
+        They need not be feasible.
+    prizes : (n,), optional
+        Areas of the marks on the map.
+    axes : two matplotlib axes, optional
+        For map and times; those of a new figure by default.
+    path : optional
+        Also write the figure to this file.
+    """
+    instance_of(instance, "instance", Instance)
+    plan = _plan(instance, routes)
+    worth = (
+        None
+        if prizes is None
+        else finite_vectors(array_of(prizes, "prizes").reshape(-1).astype(float), "prizes", instance.requests)
+    )
+    figure, on_map, in_time = _axes(axes, instance.requests)
+    _draw_map(on_map, instance, plan, worth)
+    _draw_times(in_time, instance, plan)
+    figure.suptitle(_title(instance, plan, worth) if title is None else title)
+    if instance.requests <= LABELED:
+        _number_map(on_map, places(instance), _areas(worth, instance.requests))
+    if path is not None:
+        _save(figure, Path(path))
+    return figure
+
+
+def timetable(instance: Instance, route: Sequence[int]) -> tuple[list[Stop], float]:
+    """The stops of a route that leaves when the depot opens and waits where it is early, and when it is back."""
+    at, free, stops = 0, instance.windows[0, 0] + instance.service[0], []
+    for i in route:
+        arrival = free + instance.durations[at, i]
+        begin = max(arrival, instance.windows[i, 0])
+        at, free = i, begin + instance.service[i]
+        stops.append(Stop(i, float(arrival), float(begin), float(free)))
+    return stops, float(free + instance.durations[at, 0])
+
+
+def places(instance: Instance) -> np.ndarray:
+    """(n+1, 2) the coordinates; without them, points whose distances come near the mean durations of both directions."""
+    if instance.coordinates is not None:
+        return np.asarray(instance.coordinates)
+    squares = (0.5 * (instance.durations + instance.durations.T)) ** 2
+    np.fill_diagonal(squares, 0.0)
+    centered = squares - squares.mean(0) - squares.mean(1)[:, None] + squares.mean()
+    values, vectors = np.linalg.eigh(-0.5 * centered)
+    return vectors[:, [-1, -2]] * np.sqrt(np.maximum(values[[-1, -2]], 0.0))
+
+
+# --- the map -----------------------------------------------------------------------------------------------------------------
+
+
+def _draw_map(axes: Any, instance: Instance, plan: list[list[int]], prizes: np.ndarray | None) -> None:
+    points, n = places(instance), instance.requests
+    owner = np.full(n + 1, -1)
+    for r, route in enumerate(plan):
+        owner[route] = r
+        line = points[[0, *route, 0]]
+        style = {"color": _color(r), "linestyle": _style(r), "linewidth": 1.4}
+        axes.plot(*line[1:-1].T, **style, zorder=2)
+        for ends in (line[:2], line[-2:]):  # to and from the depot
+            axes.plot(*ends.T, **{**style, "linewidth": 0.8, "alpha": 0.45}, zorder=1)
+        for a, b in pairwise(line[1:-1]):
+            _arrow(axes, a, b, _color(r))
+    areas = _areas(prizes, n)
+    for i in range(1, n + 1):
+        served, must = owner[i] >= 0, bool(instance.must_serve[i])  # type: ignore[index]
+        edge = "white" if served else WRONG if must else GRAY
+        axes.scatter(
+            *points[i], s=areas[i - 1], marker="D" if must else "o", facecolor=_color(owner[i]) if served else "white",
+            edgecolor=edge, linewidth=0.7 if served else 1.3, zorder=3,
+        )  # fmt: skip
+    axes.scatter(*points[0], s=90, marker="s", color="black", zorder=4)
+    axes.set_aspect("equal", "box", anchor="N")
+    axes.margins(0.08)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_color("#DDDDDD")
+    if instance.coordinates is None:
+        axes.set_xlabel("no coordinates: places by classical scaling of the durations", fontsize=8)
+    axes.legend(handles=_legend(instance, owner, prizes), **_SMALL)
+
+
+def _arrow(axes: Any, a: np.ndarray, b: np.ndarray, color: str) -> None:
+    """A head in the middle of a way, which tells its direction."""
+    middle, tip = a + 0.5 * (b - a), a + 0.56 * (b - a)
+    if not np.allclose(a, b):
+        axes.annotate("", tip, middle, arrowprops={"arrowstyle": "-|>", "color": color, "mutation_scale": 7, "lw": 0.6}, zorder=2)
+
+
+def _number_map(axes: Any, points: np.ndarray, areas: np.ndarray) -> None:
+    """Write numbers beside the marks, each on the side where it covers least of the marks and of the numbers before it."""
+    axes.figure.draw_without_rendering()  # now the layout is known
+    unit = axes.figure.dpi / 72.0
+    spots = axes.transData.transform(points) / unit  # in points, as areas and letters are
+    radii = np.r_[4.8, 0.5 * np.sqrt(areas)]
+    taken = [(spot, np.array([r, r])) for spot, r in zip(spots, radii, strict=True)]  # boxes: center and half sizes
+    for i in range(1, len(points)):
+        half = np.array([1.9 * len(str(i)), 2.6])
+        shifts = _SIDES * (radii[i] + 1.0 + half)
+        covered = [sum(_shared(spots[i] + shift, half, *box) for box in taken) for shift in shifts]
+        shift = shifts[int(np.argmin(covered))]
+        taken.append((spots[i] + shift, half))
+        axes.annotate(
+            str(i), points[i], shift, textcoords="offset points", ha="center", va="center_baseline", fontsize=6.5, zorder=5,
+            path_effects=_HALO,
+        )  # fmt: skip
+
+
+def _shared(center: np.ndarray, half: np.ndarray, other: np.ndarray, half_other: np.ndarray) -> float:
+    """Area that two boxes share."""
+    return float(np.maximum(0.0, half + half_other - np.abs(center - other)).prod())
+
+
+_SIDES = np.array([(0, 1), (1, 0), (-1, 0), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8), (0, 2.2), (0, -2.2)])
+
+
+def _areas(prizes: np.ndarray | None, n: int) -> np.ndarray:
+    base = 42.0 if n <= LABELED else 30.0
+    if prizes is None or prizes.max(initial=0.0) <= 0:
+        return np.full(n, base)
+    return base * (0.35 + 1.65 * np.maximum(prizes, 0.0) / prizes.max())
+
+
+def _legend(instance: Instance, owner: np.ndarray, prizes: np.ndarray | None) -> list[Any]:
+    must, served = instance.must_serve[1:], owner[1:] >= 0  # type: ignore[index]
+    marks = (
+        ("depot", True, "s", "black", "black"),
+        ("served", (served & ~must).any(), "o", "#555555", "white"),
+        ("must be served", (served & must).any(), "D", "#555555", "white"),
+        ("not served", (~served & ~must).any(), "o", "white", GRAY),
+        ("left out: wrong", (~served & must).any(), "D", "white", WRONG),
+    )
+    out = [
+        Line2D([], [], linestyle="", marker=mark, markersize=6, markerfacecolor=face, markeredgecolor=edge, label=name)
+        for name, there, mark, face, edge in marks
+        if there
+    ]
+    return out if prizes is None else [*out, Line2D([], [], linestyle="", label="area: prize")]
+
+
+# --- the times ---------------------------------------------------------------------------------------------------------------
+
+
+def _draw_times(axes: Any, instance: Instance, plan: list[list[int]]) -> None:
+    tables = [timetable(instance, route) for route in plan]
+    unserved = sorted(set(range(1, instance.requests + 1)) - {i for route in plan for i in route})
+    early, late = _span(instance, tables)
+    bands, lane = [], 0  # name, middle and color
+    for r, (stops, back) in enumerate(tables):
+        if r % 2 == 0:
+            axes.axhspan(lane - 0.5, lane + len(stops) - 0.5, color="#F2F2F2", zorder=0)
+        _draw_route(axes, instance, stops, back, lane, _color(r), late)
+        load = instance.demands[plan[r]].sum()
+        full = f"\nload {load:g} > {instance.capacity:g}" if load > instance.capacity else ""
+        bands.append((f"route {r + 1}{full}", lane + 0.5 * (len(stops) - 1), _color(r)))
+        lane += len(stops)
+    for i in unserved:
+        _draw_window(axes, instance, i, lane, late, 0.6)
+        _number(axes, instance, i, instance.windows[i, 0], lane, left=True, color=GRAY)
+        lane += 1
+    if unserved:
+        bands.append(("not served", lane - 0.5 * (len(unserved) + 1), "black"))
+    axes.set_yticks([middle for _, middle, _ in bands], [name for name, _, _ in bands], fontsize=7.5)
+    for label, (_, _, color) in zip(axes.get_yticklabels(), bands, strict=True):
+        label.set_color(color)
+    axes.tick_params(axis="y", length=0)
+    pad = 0.01 * (late - early)
+    axes.set(ylim=(max(lane, 12) - 0.4, -0.6), xlim=(early - 5 * pad, late + pad), xlabel="time")
+    axes.spines[["top", "left", "right"]].set_visible(False)
+    wrong = any(back > instance.windows[0, 1] or _is_late(instance, stop) for stops, back in tables for stop in stops)
+    axes.legend(handles=_TIMES + [Patch(color=WRONG, label="late")] * wrong, **_SMALL)
+
+
+def _draw_route(axes: Any, instance: Instance, stops: list[Stop], back: float, lane: int, color: str, late: float) -> None:
+    free, before = instance.windows[0, 0] + instance.service[0], lane
+    axes.plot(free, lane, "s", color="black", markersize=3, clip_on=False)
+    for y, stop in enumerate(stops, lane):
+        _draw_window(axes, instance, stop.request, y, late, 1.0)
+        axes.plot((free, stop.arrival), (before, y), color=color, linewidth=0.7, zorder=2)
+        wait, service = stop.begin - stop.arrival, max(stop.end - stop.begin, 0.002 * late)
+        if wait > 0:
+            axes.barh(y, wait, left=stop.arrival, height=0.5, facecolor="white", edgecolor=color, linewidth=0.7, zorder=3)
+        axes.barh(y, service, left=stop.begin, height=0.7, color=WRONG if _is_late(instance, stop) else color, zorder=4)
+        first = y == lane  # to the left of it stands the depot
+        _number(axes, instance, stop.request, stop.end if first else stop.arrival, y, left=not first)
+        free, before = stop.end, y
+    axes.plot((free, back), (before, before), color=color, linewidth=0.7, zorder=2)
+    axes.plot(back, before, "s", color=WRONG if back > instance.windows[0, 1] else "black", markersize=3, clip_on=False, zorder=4)
+
+
+def _number(axes: Any, instance: Instance, i: int, x: float, y: float, left: bool, color: str = "black") -> None:
+    if instance.requests <= LISTED:
+        axes.annotate(
+            str(i), (x, y), (-3 if left else 3, 0), textcoords="offset points", ha="right" if left else "left", color=color,
+            va="center_baseline", fontsize=5.5, path_effects=_HALO, zorder=5,
+        )  # fmt: skip
+
+
+def _draw_window(axes: Any, instance: Instance, i: int, y: float, late: float, strength: float) -> None:
+    opens, closes = instance.windows[i]
+    axes.plot((opens, min(closes, late)), (y, y), color=GRAY, linewidth=0.9, alpha=strength, zorder=1)
+    for edge in (opens, closes):
+        if edge <= late:
+            axes.plot(edge, y, "|", color=GRAY, markersize=4, markeredgewidth=0.9, alpha=strength, zorder=1)
+
+
+def _span(instance: Instance, tables: list[tuple[list[Stop], float]]) -> tuple[float, float]:
+    """First and last moment to show: all that happens, and all windows that end."""
+    ends = instance.windows[1:, 1]
+    last = max([*(back for _, back in tables), *ends[np.isfinite(ends)], *instance.windows[1:, 0]])
+    return float(instance.windows[:, 0].min()), float(last)
+
+
+def _is_late(instance: Instance, stop: Stop) -> bool:
+    return bool(stop.begin > instance.windows[stop.request, 1])
+
+
+_TIMES = [
+    Patch(color="#555555", label="service"),
+    Patch(facecolor="white", edgecolor="#555555", label="waiting"),
+    Line2D([], [], color=GRAY, linewidth=0.9, label="time window"),
+    Line2D([], [], color="#555555", linewidth=0.7, label="driving"),
+]
+
+
+# --- around it -----------------------------------------------------------------------------------------------------------------
+
+_SMALL = {
+    "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 6, "fontsize": 7.5, "frameon": False, "handletextpad": 0.4,
+    "columnspacing": 1.2,
+}  # fmt: skip
+_HALO = [withStroke(linewidth=1.5, foreground="white")]
+
+
+def _color(r: int) -> str:
+    return COLORS[r % len(COLORS)]
+
+
+def _style(r: int) -> str:
+    return STYLES[r // len(COLORS) % len(STYLES)]
+
+
+def _plan(instance: Instance, routes: Any) -> list[list[int]]:
+    if not isinstance(routes, (list, tuple)) or not all(isinstance(route, (list, tuple, np.ndarray)) for route in routes):
+        raise ValueError(f"routes must be a list of lists of requests, got {type(routes).__name__} {routes!r:.60}.")
+    plan = [list(route) for route in routes if len(route)]
+    encode(plan, instance.requests)  # refuses what is no request, or there twice
+    return [[int(stop) for stop in route] for route in plan]
+
+
+def _axes(axes: Any, n: int) -> tuple[Any, Any, Any]:
+    if axes is not None:
+        if np.shape(axes) != (2,) or not all(hasattr(a, "figure") for a in axes):
+            raise ValueError(f"axes must be two matplotlib axes, for map and times, got {axes!r:.60}.")
+        return axes[0].figure, *axes
+    figure = Figure(figsize=(12.5, min(max(3.4, LANE * n + 1.2), 10.5)), layout="constrained")
+    return figure, *figure.subplots(1, 2)
+
+
+def _title(instance: Instance, plan: list[list[int]], prizes: np.ndarray | None) -> str:
+    served = [i for route in plan for i in route]
+    cost = sum(instance.costs[a, b] for route in plan for a, b in zip([0, *route], [*route, 0], strict=True))  # type: ignore[index]
+    text = f"{len(plan)} route{'s' * (len(plan) != 1)}, {len(served)} of {instance.requests} requests, cost {cost:,.6g}"
+    return text if prizes is None else f"{text}, objective {sum(prizes[i - 1] for i in served) - cost:,.6g}"
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """The file is complete or as it was before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.stem}.part{path.suffix}")
+    figure.savefig(part, dpi=130)
+    os.replace(part, path)

@@ -1,0 +1,255 @@
+"""An instance of vehicle routing with time windows, validated; and how near requests are to each other."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from movegrad._validate import array_of, integer_in
+
+WAIT_WEIGHT, WARP_WEIGHT = 0.2, 1.0  # of a minute that a vehicle waits, and of one that it comes too late
+LEAST_LOG_WEIGHT = -20.0  # of a draw, against the likeliest
+_BITS = 40  # of a time or cost: sums of 2¹³ of them are exact
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """Requests 1..n and a depot, index 0, from which all vehicles leave when it opens.
+
+    Parameters
+    ----------
+    durations : (n+1, n+1)
+        Driving times ≥ 0; they may be asymmetric and break the triangle inequality.
+    demands : (n+1,) ≥ 0, that of the depot is 0
+    service : (n+1,) ≥ 0
+        Time that service takes at each stop.
+    windows : (n+1, 2)
+        Service begins at i in windows[i]; a vehicle may wait, and must be back within windows[0]. Ends may be infinite.
+    capacity : of every vehicle
+    must_serve : (n+1,) bool, optional
+        Requests that every solution serves; none by default.
+    max_vehicles : int, optional
+        Unlimited by default.
+    costs : (n+1, n+1), optional
+        Of driving; the durations by default. May be negative.
+    coordinates : (n+1, 2), optional
+        For pictures.
+
+    Times and costs are rounded to 2⁻⁴⁰ of the power of two above their greatest one: then all sums are exact, and what a move
+    gains and whether it fits is the same as what a full recomputation says. Integers stay as they are.
+    """
+
+    durations: np.ndarray
+    demands: np.ndarray
+    service: np.ndarray
+    windows: np.ndarray
+    capacity: float
+    must_serve: Any = None
+    max_vehicles: int | None = None
+    costs: Any = None
+    coordinates: Any = None
+
+    def __post_init__(self) -> None:
+        durations = _numbers(self.durations, "durations", 2)
+        n = len(durations)
+        if durations.shape != (n, n) or n < 2:
+            raise ValueError(
+                f"durations must be square with at least 2 rows, the depot and a request, got shape {durations.shape}."
+            )
+        _at_least_zero(durations, "durations")
+        demands, service = _numbers(self.demands, "demands", 1, n), _numbers(self.service, "service", 1, n)
+        _at_least_zero(demands, "demands")
+        _at_least_zero(service, "service")
+        if demands[0] != 0:
+            raise ValueError(f"demands must be 0 for the depot, got {demands[0]:g}.")
+        windows = _numbers(self.windows, "windows", 2, n, infinite=True)
+        _check_windows(windows)
+        capacity = float(_numbers(self.capacity, "capacity", 0))
+        if capacity <= 0:
+            raise ValueError(f"capacity must be > 0, got {capacity:g}.")
+        for i in np.flatnonzero(demands > capacity)[:1]:
+            raise ValueError(f"demands must be at most the capacity {capacity:g}, got {demands[i]:g} for request {i}.")
+        costs = durations if self.costs is None else _numbers(self.costs, "costs", 2, n)
+        if costs.shape != (n, n):
+            raise ValueError(f"costs must have shape {(n, n)}, got {costs.shape}.")
+        coordinates = None if self.coordinates is None else _numbers(self.coordinates, "coordinates", 2, n)
+        if coordinates is not None and coordinates.shape != (n, 2):
+            raise ValueError(f"coordinates must have shape {(n, 2)}, got {coordinates.shape}.")
+        fleet = None if self.max_vehicles is None else integer_in(self.max_vehicles, "max_vehicles", 1)
+        longest = windows[:, 0].max() + (service + durations.max(1)).sum()  # of all routes: later ends do not count
+        times = _grid(durations, service, windows[:, 0], np.minimum(windows[:, 1], longest))
+        fields = {
+            "durations": _rounded(durations, times),
+            "demands": _rounded(demands, _grid(demands)),
+            "service": _rounded(service, times),
+            "windows": _rounded(windows, times),
+            "capacity": float(_rounded(np.array(capacity), _grid(demands))),
+            "must_serve": _flags(self.must_serve, n),
+            "max_vehicles": fleet,
+            "costs": _rounded(costs, _grid(costs)),
+            "coordinates": coordinates,
+        }
+        for name, value in fields.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        self._check_reachable()
+
+    @property
+    def requests(self) -> int:
+        """n, without the depot."""
+        return len(self.durations) - 1
+
+    def _check_reachable(self) -> None:
+        opens, closes = self.windows.T
+        begin = np.maximum(opens[0] + self.service[0] + self.durations[0], opens)
+        back = begin + self.service + self.durations[:, 0]
+        for i in range(1, len(begin)):
+            if begin[i] > closes[i]:
+                raise ValueError(f"durations must let a vehicle reach request {i} before {closes[i]:g}, got {begin[i]:g}.")
+            if back[i] > closes[0]:
+                raise ValueError(
+                    f"durations must let a vehicle serve request {i} alone and be back before {closes[0]:g}, got {back[i]:g}."
+                )
+
+
+def proximity(instance: Instance) -> np.ndarray:
+    """(n, n) how far requests are from each other for a route: the measure of HGS and PyVRP, made symmetric.
+
+    d(i, j) = min over both directions of c_ij + 0.2·wait_ij + 1.0·warp_ij, where wait_ij = max(0, l_j − T_ij − s_i − u_i) is the
+    least wait at j after i, and warp_ij = max(0, l_i + s_i + T_ij − u_j) the least delay.
+
+    References
+    ----------
+    Vidal, Crainic, Gendreau, Prins (2013), "A hybrid genetic algorithm with adaptive diversity management for a large class of
+    vehicle routing problems with time-windows"; Wouda, Lan, Kool (2024), "PyVRP".
+    """
+    opens, closes = instance.windows[1:].T
+    drive = instance.service[1:, None] + instance.durations[1:, 1:]
+    wait = np.maximum(0.0, opens[None, :] - drive - closes[:, None])
+    warp = np.maximum(0.0, opens[:, None] + drive - closes[None, :])
+    far = instance.costs[1:, 1:] + WAIT_WEIGHT * wait + WARP_WEIGHT * warp
+    return np.minimum(far, far.T)
+
+
+def neighbor_weights(distance: np.ndarray, beta: float) -> np.ndarray:
+    """(n+1, n+1) w_ij ∝ exp(−d(i,j)/(β max_k d(i,k))) for j ≠ i, w_i0 ∝ exp(−mean_k d(i,k)/(β max_k d(i,k))); rows sum to 1.
+
+    Distances are shifted to be ≥ 0 in each row, so that negative costs do no harm. No weight is less than e⁻²⁰ of the greatest of
+    its row, which matters for β < 0.05: what has no chance at all could not be undone.
+    """
+    n = len(distance)
+    others = ~np.eye(n, dtype=bool)
+    shifted = np.where(others, distance - np.minimum(distance.min(1, keepdims=True), 0.0), 0.0)
+    greatest = shifted.max(1, keepdims=True)
+    scaled = shifted / np.where(greatest > 0, greatest, 1.0)
+    logs = np.hstack([-scaled.sum(1, keepdims=True) / max(n - 1, 1), np.where(others, -scaled, -np.inf)]) / beta
+    rows = np.exp(np.maximum(logs - logs.max(1, keepdims=True), LEAST_LOG_WEIGHT))
+    rows[:, 1:][~others] = 0.0
+    weights = np.zeros((n + 1, n + 1))
+    weights[0, 0] = 1.0  # never drawn from
+    weights[1:] = rows / rows.sum(1, keepdims=True)
+    return weights
+
+
+class Alias(NamedTuple):
+    """Alias tables of the rows of a matrix, in few bytes, since a step reads them at random places."""
+
+    table: np.ndarray  # (n, n) int32: column j is kept with probability the low bits · 2⁻ᵇⁱᵗˢ, else the high bits are taken
+    weight: np.ndarray  # (n, n) int32: the probabilities that this gives, exactly, in units of 1/(n·2ᵇⁱᵗˢ)
+    bits: int
+
+
+def alias_table(weights: np.ndarray) -> Alias:
+    """Alias tables (Walker, 1977; Vose, 1991) of rows of probabilities, rounded to what the bits hold; none becomes 0."""
+    n = len(weights.T)
+    bits = min(20, 30 - (n - 1).bit_length())
+    table, weight = np.zeros(weights.shape, np.int32), np.zeros(weights.shape, np.int32)
+    _fill_alias(weights, table, weight, bits, np.empty(n, np.int64))
+    return Alias(table, weight, bits)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_alias(weights, table, weight, bits, stack):
+    """Shares are integers, 2ᵇⁱᵗˢ for each column. ``stack`` holds columns with less from the left and with more from the right."""
+    n, whole = weights.shape[1], 1 << bits
+    share = np.empty(n, np.int64)
+    for i in range(len(weights)):
+        most = np.argmax(weights[i])
+        for j in range(n):
+            share[j] = max(1, int(weights[i, j] * n * whole)) if weights[i, j] > 0.0 else 0
+        share[most] += n * whole - share.sum()
+        small, large = 0, n
+        for j in range(n):
+            weight[i, j] = share[j]
+            if share[j] < whole:
+                stack[small] = j
+                small += 1
+            else:
+                large -= 1
+                stack[large] = j
+        for j in range(n):
+            table[i, j] = j << bits  # never kept, and then taken: always j
+        while small > 0:  # the sum is n·2ᵇⁱᵗˢ, so there is one with more as long as there is one with less
+            less, more = stack[small - 1], stack[large]
+            small -= 1
+            table[i, less] = (more << bits) + share[less]
+            share[more] -= whole - share[less]
+            if share[more] < whole:
+                stack[small] = more
+                small += 1
+                large += 1
+
+
+def _numbers(value: Any, name: str, axes: int, length: int | None = None, infinite: bool = False) -> np.ndarray:
+    array = array_of(value, name).astype(np.float64)
+    if array.ndim != axes:
+        raise ValueError(f"{name} must have {axes} axes, got shape {array.shape}.")
+    if length is not None and len(array) != length:
+        raise ValueError(f"{name} must have {length} rows, one for the depot and each request, got {len(array)}.")
+    bad = np.isnan(array) if infinite else ~np.isfinite(array)
+    if bad.any():
+        raise ValueError(f"{name} must be {'numbers' if infinite else 'finite'}, got {array[bad][0]} at {_where(bad)}.")
+    return array
+
+
+def _at_least_zero(array: np.ndarray, name: str) -> None:
+    if (array < 0).any():
+        raise ValueError(f"{name} must be ≥ 0, got {array[array < 0][0]:g} at {_where(array < 0)}.")
+
+
+def _where(bad: np.ndarray) -> str:
+    at = np.argwhere(bad)[0].tolist()
+    return f"index {at[0] if len(at) == 1 else tuple(at)}"
+
+
+def _check_windows(windows: np.ndarray) -> None:
+    if windows.shape[1:] != (2,):
+        raise ValueError(f"windows must have shape ({len(windows)}, 2), got {windows.shape}.")
+    for i in np.flatnonzero(~np.isfinite(windows[:, 0]))[:1]:
+        raise ValueError(f"windows must begin at a finite time, got {windows[i, 0]} at index {i}.")
+    for i in np.flatnonzero(windows[:, 0] > windows[:, 1])[:1]:
+        raise ValueError(f"windows must not end before they begin, got [{windows[i, 0]:g}, {windows[i, 1]:g}] at index {i}.")
+
+
+def _flags(value: Any, n: int) -> np.ndarray:
+    if value is None:
+        return np.zeros(n, bool)
+    flags = array_of(value, "must_serve")
+    if flags.shape != (n,) or not np.isin(flags, (0, 1)).all():
+        raise ValueError(f"must_serve must be {n} truth values, got shape {flags.shape} of {flags.dtype}.")
+    flags = flags.astype(bool)
+    flags[0] = False  # the depot is no request
+    return flags
+
+
+def _grid(*arrays: np.ndarray) -> float:
+    """A power of two, a 2⁻⁴⁰ of the greatest number; 1 at most, so that integers stay as they are."""
+    greatest = max((float(np.abs(a).max(initial=0.0)) for a in arrays), default=0.0)
+    return min(1.0, 2.0 ** (np.ceil(np.log2(greatest)) - _BITS)) if greatest > 0 else 1.0
+
+
+def _rounded(array: np.ndarray, unit: float) -> np.ndarray:
+    with np.errstate(over="ignore"):  # an end of a window beyond all numbers is infinite
+        return np.round(array / unit) * unit

@@ -1,0 +1,262 @@
+"""Prize-collecting vehicle routing with time windows as a problem of the engine."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad._specialise import pure
+from movegrad._validate import choice, finite_vectors, instance_of, positive
+from movegrad.problem import Problem
+from movegrad.problems._binary import weighted
+from movegrad.problems.routing import arcs as with_arcs
+from movegrad.problems.routing.instance import Instance, alias_table, neighbor_weights, proximity
+from movegrad.problems.routing.moves import MOVES
+from movegrad.problems.routing.search import greedy, improve, random
+from movegrad.problems.routing.state import UNSERVED, Data, State, contains, cost_of, is_route, phi, prepare, statistic
+
+NEIGHBORS = 20  # of each request, for local search
+BETA = 0.1
+
+Routes = Sequence[Sequence[int]]
+
+
+class Marginals(NamedTuple):
+    """Probabilities that requests are served (…, n) and that arcs are driven (…, n+1, n+1)."""
+
+    served: np.ndarray
+    arcs: np.ndarray
+
+
+class PrizeCollectingVRPTW(Problem):
+    """Sets of routes with time windows and capacities that serve all requests that must be served, and any of the others.
+
+    The objective is Σ θᵢ over the requests served less the cost of driving: θ has one prize for each request, and T(y) says which
+    requests are served. Solutions are arrays (n+1,): the request after each one, 0 after the last of a route, −1 for one that is
+    not served; where solutions are asked for, a list of routes will do, each a list of requests 1..n. Routes have no order.
+
+    Parameters
+    ----------
+    instance : Instance
+    beta : float
+        Temperature of the draw of a second request near the first: weights exp(−d(i,j)/(β max_k d(i,k))), d as in
+        :func:`movegrad.problems.routing.proximity`. Small: only the nearest.
+    moves : sequence of str
+        Any of "relocate", "relocate pair", "swap", "swap pair", "2-opt", "2-opt*", "split/merge", "serve/remove"; all by default.
+        With all of them and an unlimited fleet every solution can be reached.
+    shares : sequence of float, optional
+        Shares of the moves; equal by default.
+    arcs : bool
+        Let T(y) also say which arcs are driven: d = n + (n+1)², see :meth:`theta` and :meth:`marginals`.
+
+    References
+    ----------
+    Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix on the dynamic VRPTW. The moves are
+    corrected: see ``docs/routing.md``.
+    """
+
+    cooling = (0.25, 0.005)  # random moves change much more than those that matter
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        beta: float = BETA,
+        moves: Sequence[str] = tuple(MOVES),
+        shares: Sequence[float] | None = None,
+        arcs: bool = False,
+    ) -> None:
+        self.instance, n = instance_of(instance, "instance", Instance), instance.requests
+        for move in moves:
+            choice(move, "moves", tuple(MOVES))
+        kit, self.arcs = with_arcs.ARC_MOVES if arcs else MOVES, arcs
+        data = _data(instance, positive(beta, "beta"))
+        super().__init__(
+            data,
+            _state(_first_solution(data)),
+            weighted([kit[m] for m in moves], shares, "shares"),
+            n + (n + 1) ** 2 if arcs else n,
+            prepare=prepare,
+            statistic=with_arcs.statistic if arcs else statistic,
+            phi=phi,
+            contains=contains,
+            random=random,
+            greedy=greedy,
+            improve=None if arcs else improve,  # it does not look at rewards of arcs
+            states=partial(all_solutions, data),
+            name=f"PrizeCollectingVRPTW({n} requests)",
+        )
+
+    # --- routes ----------------------------------------------------------------------------------------------------------
+
+    def encode(self, value: Any) -> Any:
+        """Routes → solution (n+1,); a list of such plans → (plans, n+1). Arrays stay as they are."""
+        if not isinstance(value, (list, tuple)):
+            return value
+        several = (list, tuple, np.ndarray)
+        if any(isinstance(stop, several) for route in value if isinstance(route, (list, tuple)) for stop in route):
+            return np.stack([self.encode(plan) for plan in value])
+        if value and not isinstance(value[0], several):
+            return value  # numbers: an array as a list
+        return encode(value, self.instance.requests)
+
+    def routes(self, solution: Any) -> list[list[int]]:
+        """The routes of a solution, by their first requests."""
+        following = np.asarray(self.encode(solution)).tolist()
+        if len(following) != self.instance.requests + 1:
+            raise ValueError(f"solution must have {self.instance.requests + 1} entries, got {len(following)}.")
+        later, plan = set(following), []
+        for first in range(1, len(following)):
+            if following[first] != UNSERVED and first not in later:
+                route = [first]
+                while following[route[-1]] > 0 and len(route) < len(following):
+                    route.append(following[route[-1]])
+                plan.append(route)
+        return plan
+
+    def read(self, solution: np.ndarray) -> dict[str, Any]:
+        return {"routes": self.routes(solution), "cost": self.cost(solution), "served": solution[1:] != UNSERVED}
+
+    def is_feasible(self, routes: Any) -> bool:
+        """Are these routes (or this solution) in the set?"""
+        try:
+            solution = np.asarray(self.encode(routes))
+        except ValueError:
+            return False
+        return solution.shape == (self.instance.requests + 1,) and bool(pure(contains)(self.data, solution.astype(np.int64)))
+
+    def cost(self, routes: Any) -> float:
+        """Cost of driving."""
+        return float(pure(cost_of)(self.data, np.asarray(self.encode(routes), np.int64)))
+
+    # --- arcs ------------------------------------------------------------------------------------------------------------
+
+    def theta(self, prizes: Any, rewards: Any = None) -> np.ndarray:
+        """θ of prizes (…, n) and rewards of arcs (…, n+1, n+1), 0 by default, where T also counts arcs."""
+        prizes, n = finite_vectors(prizes, "prizes", self.instance.requests), self.instance.requests
+        if not self.arcs:
+            if rewards is not None:
+                raise ValueError("rewards must be given with arcs=True only, got some for a problem without.")
+            return prizes
+        shape = (*prizes.shape[:-1], (n + 1) ** 2)
+        flat = np.zeros(shape) if rewards is None else np.broadcast_to(rewards, (*shape[:-1], n + 1, n + 1)).reshape(shape)
+        return np.concatenate([prizes, flat], axis=-1)
+
+    def marginals(self, mean: np.ndarray) -> Marginals:
+        """Cut E[T(Y)] into what it says of requests and of arcs."""
+        n = self.instance.requests
+        if not self.arcs:
+            raise ValueError("marginals of arcs must be asked for with arcs=True, got a problem without.")
+        return Marginals(mean[..., :n], mean[..., n:].reshape(*mean.shape[:-1], n + 1, n + 1))
+
+
+def encode(routes: Routes, n: int) -> np.ndarray:
+    """Routes → solution (n+1,)."""
+    out = np.full(n + 1, UNSERVED, np.int32)
+    out[0] = 0
+    for route in routes:
+        for stop, following in zip(route, [*route[1:], 0], strict=True):
+            if isinstance(stop, (bool, float)) or int(stop) != stop or not 1 <= stop <= n:
+                raise ValueError(f"routes must hold requests in 1..{n}, got {stop!r}.")
+            if out[stop] != UNSERVED:
+                raise ValueError(f"routes must hold each request once, got {stop} twice.")
+            out[stop] = following
+    return out
+
+
+def _data(instance: Instance, beta: float) -> Data:
+    n = instance.requests
+    alias = alias_table(neighbor_weights(proximity(instance), beta))
+    travel, cost = instance.service[:, None] + instance.durations, np.array(instance.costs)
+    np.fill_diagonal(travel, 0.0)
+    np.fill_diagonal(cost, 0.0)
+    opens = instance.windows[:, 0].copy()
+    latest = opens.max() + travel.max(1).sum()  # no route takes longer; a time that is infinite says that a window is missed
+    near = np.argsort(-alias.weight[:, 1:], axis=1, kind="stable")[:, : min(NEIGHBORS, n - 1)] + 1
+    return Data(
+        cost=_short(cost),
+        travel=travel,
+        opens=opens,
+        closes=np.minimum(instance.windows[:, 1], latest),
+        demand=instance.demands,
+        capacity=instance.capacity,
+        fleet=n if instance.max_vehicles is None else min(n, instance.max_vehicles),
+        must=instance.must_serve.astype(np.uint8),
+        optional=np.flatnonzero(~instance.must_serve)[1:].astype(np.int32),
+        weight=alias.weight,
+        alias=alias.table,
+        bits=alias.bits,
+        near=near.astype(np.int32),
+    )
+
+
+def _short(array: np.ndarray) -> np.ndarray:
+    """As float32 where sums of four stay exact: a step reads it at random places, and half as much memory is nearer."""
+    exact = (array == np.round(array)).all() and np.abs(array).max() <= 2**22
+    return array.astype(np.float32) if exact else array
+
+
+def _state(solution: np.ndarray) -> State:
+    integers, floats = np.zeros(len(solution), np.int32), np.zeros(len(solution))
+    by_name = {name: floats if name in _FLOATS else integers for name in State._fields}
+    return State(**{**by_name, "next": solution, "counts": np.zeros(2, np.int64)})
+
+
+_FLOATS = ("begin", "latest", "load", "leave", "ahead", "behind")
+
+
+def _first_solution(data: Data) -> np.ndarray:
+    """What must be served, each in a route of its own; where vehicles are too few, wherever it fits first."""
+    n = len(data.must) - 1
+    wanted = np.flatnonzero(data.must).tolist()
+    if len(wanted) <= data.fleet:
+        return encode([[i] for i in wanted], n)
+    routes: list[list[int]] = []
+    for i in sorted(wanted, key=lambda i: data.closes[i]):
+        if not _insert(data, routes, i, n):  # not in the set: chains must be given another start
+            return encode([[i] for i in wanted], n)
+    return encode(routes, n)
+
+
+def _insert(data: Data, routes: list[list[int]], i: int, n: int) -> bool:
+    for route in routes:
+        for at in range(len(route), -1, -1):
+            tried = [*route[:at], i, *route[at:]]
+            if pure(is_route)(data, encode([tried], n).astype(np.int64), tried[0]) > 0:
+                route[:] = tried
+                return True
+    if len(routes) < data.fleet:
+        routes.append([i])
+        return True
+    return False
+
+
+def all_solutions(data: Data) -> Iterator[np.ndarray]:
+    """All sets of routes of a small instance: each request in turn goes unserved or into a route with some that are left."""
+    n, known = len(data.must) - 1, {}
+    is_fine = pure(is_route)
+
+    def fits(route: tuple[int, ...]) -> bool:
+        if route not in known:
+            known[route] = is_fine(data, encode([route], n).astype(np.int64), route[0]) > 0
+        return known[route]
+
+    def complete(left: tuple[int, ...], routes: list[tuple[int, ...]]) -> Iterator[np.ndarray]:
+        if not left:
+            yield encode(routes, n)
+            return
+        i, others = left[0], left[1:]
+        if not data.must[i]:
+            yield from complete(others, routes)
+        if len(routes) == data.fleet:
+            return
+        for size in range(len(others) + 1):
+            for rest in permutations(others, size):
+                for at in range(size + 1):
+                    route = (*rest[:at], i, *rest[at:])
+                    if fits(route):
+                        yield from complete(tuple(o for o in others if o not in rest), [*routes, route])
+
+    yield from complete(tuple(range(1, n + 1)), [])
