@@ -3,10 +3,12 @@
 import argparse
 import csv
 import json
+import math
 import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterable
+from io import StringIO
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,15 +19,20 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
 import movegrad as mg
 
 Z95 = 1.959963984540054  # quantile of a 95 % interval
+Row = dict[str, Any]  # scalars, and lists that all have one length; "table" names the CSV file it belongs to
 
 
-def arguments(description: str, folder: Path) -> argparse.Namespace:
-    """The options of every study: --quick or --full, --seed, --out, --fresh, --only."""
+def arguments(
+    description: str, folder: Path, more: Callable[[argparse.ArgumentParser], object] | None = None
+) -> argparse.Namespace:
+    """The options of every study: --quick or --full, --seed, --out, --fresh, --only; ``more`` adds those of one study."""
     parser = argparse.ArgumentParser(description=description)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="full", action="store_false", help="small sizes, under a minute (default)")
@@ -35,6 +42,8 @@ def arguments(description: str, folder: Path) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=None, help="folder of results (default: results/ or out/ beside the study)")
     parser.add_argument("--fresh", action="store_true", help="forget results of an earlier run instead of resuming it")
     parser.add_argument("--only", nargs="*", default=None, metavar="PART", help="run these parts of the study alone")
+    if more:
+        more(parser)
     options = parser.parse_args()
     if options.out is None:
         options.out = folder / ("results" if options.full else "out")
@@ -52,15 +61,23 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 class Store:
-    """Rows of a study by key, kept in one JSON file with the settings they belong to; other settings start anew."""
+    """Rows of a study by key, kept in one JSON file with the settings they belong to; other settings start anew.
+
+    Processes that run other rows of the same study may share the file.
+    """
 
     def __init__(self, path: Path, settings: dict[str, Any], fresh: bool = False) -> None:
         self.path, self.settings = path, json.loads(json.dumps(settings))
-        self.rows: dict[str, Any] = {}
-        if path.exists() and not fresh:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-            if saved["settings"] == self.settings:
-                self.rows = saved["rows"]
+        if fresh:
+            path.unlink(missing_ok=True)
+        self.rows: dict[str, Any] = self.saved()
+
+    def saved(self) -> dict[str, Any]:
+        """Rows on disk that belong to these settings."""
+        if not self.path.exists():
+            return {}
+        content = json.loads(self.path.read_text(encoding="utf-8"))
+        return content["rows"] if content["settings"] == self.settings else {}
 
     def get(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The row of this key: computed, with the seconds it took, unless an earlier run did."""
@@ -77,6 +94,7 @@ class Store:
         return sum(row["seconds"] for row in self.rows.values())
 
     def save(self) -> None:
+        self.rows = {**self.saved(), **self.rows}  # with those that another process has written
         content = {"settings": self.settings, "machine": machine(), "movegrad": mg.__version__, "rows": self.rows}
         write_atomically(self.path, json.dumps(content, indent=1))
 
@@ -95,6 +113,16 @@ def mean_and_half_width(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean over the first axis and the half-width of its 95 % interval (normal approximation)."""
     samples = np.asarray(samples, float)
     return samples.mean(0), Z95 * samples.std(0, ddof=1) / np.sqrt(len(samples))
+
+
+def student_interval(values: Iterable[float | None]) -> tuple[float, float]:
+    """Mean and half-width of its 95 % interval by Student's t, for few values; NaN for a single one."""
+    from scipy.special import stdtrit
+
+    array = np.array([math.nan if v is None else v for v in values], float)
+    n = len(array)
+    half = stdtrit(n - 1, 0.975) * array.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
+    return float(array.mean()), float(half)
 
 
 def draw_band(axes: Any, x: Any, mean: Any, half: Any, **style: Any) -> None:
@@ -123,3 +151,59 @@ def write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable[Any]]) 
     writer.writerow(list(header))
     writer.writerows(rows)
     write_atomically(path, "".join(lines))
+
+
+# --- rows of values as CSV files and tables ------------------------------------------------------------------------------
+
+
+def tidied(task: Callable[[], Row]) -> Row:
+    """What a task computes, as plain values."""
+    return tidy(task())
+
+
+def tidy(value: Any) -> Any:
+    """NumPy values as plain ones, floats with six digits, NaN as None."""
+    if isinstance(value, dict):
+        return {key: tidy(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [tidy(v) for v in value]
+    if isinstance(value, (float, np.floating)):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def flat(rows: list[Row]) -> tuple[list[str], list[list[Any]]]:
+    """Header and lines of a CSV file: scalars are repeated, lists run down; the time that a row took is left out."""
+    header = [key for key in rows[0] if key not in ("table", "seconds")]
+    lines = []
+    for row in rows:
+        length = max((len(v) for v in row.values() if isinstance(v, list)), default=1)
+        columns = [row[key] if isinstance(row[key], list) else [row[key]] * length for key in header]
+        lines += [list(line) for line in zip(*columns, strict=True)]
+    return header, lines
+
+
+def table(title: str, *columns: str) -> Table:
+    """A table whose first column is text and whose others are numbers."""
+    out = Table(title=title, title_justify="left")
+    for n, column in enumerate(columns):
+        out.add_column(column, justify="right" if n else "left")
+    return out
+
+
+def show(tables: Iterable[Table], console: Console) -> str:
+    """Print tables; returns them as plain text."""
+    text = StringIO()
+    record = Console(file=text, width=160)
+    for one in tables:
+        console.print(one)
+        record.print(one)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def seconds(value: float | None) -> str:
+    """A time in its natural unit."""
+    if value is None:
+        return "–"
+    unit, name = next((u, n) for u, n in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")) if value >= u or n == "ns")
+    return f"{value / unit:.3g} {name}"

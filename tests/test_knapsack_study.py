@@ -11,16 +11,17 @@ pytest.importorskip("pyepo")
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
-from experiments.knapsack import benchmark, data, methods, study, sweep, tune
+from experiments.common import Store, student_interval
+from experiments.knapsack import benchmark, data, methods, solve, study, sweep, tune
 from experiments.knapsack.settings import Data, Limited, Size, Sweep, Training
 from experiments.knapsack.solvers import Pool, make_solver
 from experiments.knapsack.train import Bench
 
 ANNEALING = Limited("movegrad", 0.002)
 TINY = Size(
-    Data(40, 8, 10, features=6, items=12, constraints=3, label_solver="movegrad", label_limit=0.002),
+    Data(40, 8, 10, features=6, items=12, constraints=3, label_solver="movegrad", label_work=0.002),
     Training(epochs=3, validate=ANNEALING, decide=ANNEALING, probes=(1, 3), repeats=4),
-    Sweep((0.1,), (0.1, 1.0), 5),
+    Sweep((0.1, 1.0), (0.1, 1.0), 5),
 )
 BOTH = study.Choice(("ours", "mse"), (0, 1))
 
@@ -35,6 +36,7 @@ def short_chains(monkeypatch):
     for name, method in methods.METHODS.items():
         if "steps" in method.options:
             monkeypatch.setitem(methods.METHODS, name, replace(method, options={**method.options, "steps": 200}))
+    monkeypatch.setattr(sweep, "STEPS_PER_SECOND", 200_000)
 
 
 def untimed(rows):
@@ -61,15 +63,70 @@ def test_benchmark_runs_and_resumes(bench, tmp_path):
     assert fewer == again  # rows of other methods stay
 
 
-def test_sweep_and_tuning_run(bench, tmp_path, monkeypatch):
-    monkeypatch.setattr(tune, "variants", lambda: [tune.variant("ours", temperature=3.0), tune.variant("mse", 1e-2)])
+def test_other_parts_run(bench, tmp_path, monkeypatch):
+    fall = methods.Schedule(4, 1e-2)
+    monkeypatch.setattr(tune, "variants", lambda: [tune.variant("ours", temperature=3.0), tune.variant("mse", fall)])
     rows = study.run_part(tune.PART, bench, study.Choice(("ours", "mse"), (0,)), tmp_path)
     assert len(rows) == 2
     assert all("test" not in row and row["seed"] == tune.OFFSET for row in rows.values())
-    rows = study.run_part(sweep.PART, bench, study.Choice((), (0,)), tmp_path)
-    assert [row["method"] for row in rows.values() if row["table"] == "runs"] == ["ours", "last-iterate"]
+    assert [len(row["epoch"]) for row in rows.values()] == [3, 4]
+    monkeypatch.setattr(benchmark, "TUNED", {"ours-spo": fall, "mse": fall})
+    rows = study.run_part(benchmark.TUNED_PART, bench, study.Choice(("ours-spo", "mse", "ours"), (0, 1)), tmp_path)
+    assert [row["method"] for row in rows.values()] == ["ours-spo", "mse"] * 2
+    assert "mse" in (tmp_path / "tuned.txt").read_text().split("paired")[1]  # ours is compared with it
+    rows = study.run_part(sweep.PART, bench, study.Choice(("ours", "ours-spo", "mse"), (0,)), tmp_path)
+    swept = [(row["limit_ms"], row["method"]) for row in rows.values() if row["table"] == "runs"]
+    assert swept == [(0.1, "ours"), (1.0, "ours"), (1.0, "ours-spo")]
     assert [row["limit_ms"] for row in rows.values() if row["table"] == "gap"] == [0.1, 1.0]
-    assert (tmp_path / "sweep.png").exists()
+    assert {"sweep.png", "sweep_1ms.png", "tuned.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_solvers_are_compared(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(solve, "SOLVERS", ("movegrad",))
+    rows = study.run_part(solve.PART, bench, study.Choice((), ()), tmp_path)
+    assert [row["limit_ms"] for row in rows.values()] == [0.1, 1.0]
+    for row in rows.values():
+        assert row["instances"] == 5
+        assert row["nothing_found"] == 0
+        assert row["lost"] <= row["worst"] < 0.5
+
+
+def test_local_search_stands_in_for_the_solver_of_spo(bench):
+    """SPO+ has the gradient 2(y*(2θ − c) − y); ours has the mean of a chain at 2θ − c in place of y*."""
+    import torch
+
+    from experiments.knapsack.train import Tensors
+
+    _, batch = Tensors(bench.instances.train).rows(torch.arange(4))
+    theta = (batch.costs + torch.linspace(-1, 1, 12)).requires_grad_()
+    ours, spo = methods.METHODS["ours"], methods.METHODS["ours-spo"]
+    spo.loss(bench.context(3))(theta, batch).backward()
+    shifted = (2 * theta.detach() - batch.costs).requires_grad_()
+    ours.loss(bench.context(3))(shifted, batch).backward()
+    torch.testing.assert_close(theta.grad, 2 * shifted.grad)
+    cold = replace(spo, options={**spo.options, "temperature": 1e-3, "steps": 20_000})
+    theta.grad = None
+    cold.loss(bench.context(3))(theta, batch).backward()
+    instances = bench.instances
+    for row, gradient, label in zip(shifted.detach().double().numpy(), theta.grad, batch.labels, strict=True):
+        found = label + 2 * gradient  # mean over 4 examples: gradient = 2(ŷ − y)/4
+        value = best_value(instances.weights, instances.capacities, row)
+        assert float(found.double().numpy() @ row) == pytest.approx(value, rel=0.02)
+
+
+def test_processes_share_a_file(tmp_path):
+    first, second = (Store(tmp_path / "rows.json", {"a": 1}) for _ in range(2))
+    first.get("x", lambda: {"v": 1})
+    second.get("y", lambda: {"v": 2})
+    assert set(Store(tmp_path / "rows.json", {"a": 1}).rows) == {"x", "y"}
+    assert not Store(tmp_path / "rows.json", {"a": 2}).rows
+    assert not Store(tmp_path / "rows.json", {"a": 1}, fresh=True).rows
+
+
+def test_intervals_are_students():
+    mean, half = student_interval([1.0, 2.0, 3.0])
+    assert (mean, half) == (2.0, pytest.approx(4.302652730 / 3**0.5))
+    assert np.isnan(student_interval([1.0])[1])
 
 
 def test_labels_resume(tmp_path):
@@ -113,7 +170,10 @@ def test_solvers_find_the_best(name, package):
         assert (weights @ found.solution <= capacities + 1e-9).all()
 
 
-@pytest.mark.parametrize("name", ["spo-lp", "pfy-lp", "spo", "pfy", "nid", "nce"])
+BASELINES = ("spo-lp", "pfy-lp", "nid-lp", "nce-lp", "spo", "pfy", "nid", "nce", "spo-annealing", "ours-regret", "last-iterate")
+
+
+@pytest.mark.parametrize("name", BASELINES)
 def test_baselines_give_gradients(name, bench):
     pytest.importorskip("highspy")
     import torch

@@ -1,10 +1,8 @@
 """What the parts of the study share: tasks that survive a kill, tables on the console, CSV files, axes."""
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +12,14 @@ from matplotlib.ticker import LogLocator
 from rich.console import Console
 from rich.table import Table
 
-from experiments.common import Store, progress_bar, save_figure, write_atomically, write_csv
+from experiments.common import Row as Row
+from experiments.common import Store, progress_bar, save_figure, tidied, write_atomically, write_csv
+from experiments.common import flat as flat
+from experiments.common import seconds as seconds
+from experiments.common import show as show
+from experiments.common import table as table
+from experiments.common import tidy as tidy
 
-Row = dict[str, Any]  # scalars, and lists that all have one length; "table" names the CSV file it belongs to
 Rows = dict[str, Row]
 
 
@@ -47,64 +50,11 @@ def run_part(part: Part, settings: Any, seed: int, out: Path, fresh: bool = Fals
     return rows
 
 
-def show(tables: Iterable[Table], console: Console) -> str:
-    """Print tables; returns them as plain text."""
-    text = StringIO()
-    record = Console(file=text, width=160)
-    for table in tables:
-        console.print(table)
-        record.print(table)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
-
-
-def tidied(task: Callable[[], Row]) -> Row:
-    """What a task computes, as plain values."""
-    return tidy(task())
-
-
-def tidy(value: Any) -> Any:
-    """NumPy values as plain ones, floats with six digits, NaN as None."""
-    if isinstance(value, dict):
-        return {key: tidy(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [tidy(v) for v in value]
-    if isinstance(value, (float, np.floating)):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value
-
-
-def flat(rows: list[Row]) -> tuple[list[str], list[list[Any]]]:
-    """Header and lines of a CSV file: scalars are repeated, lists run down; the time that a row took is left out."""
-    header = [key for key in rows[0] if key not in ("table", "seconds")]
-    lines = []
-    for row in rows:
-        length = max((len(v) for v in row.values() if isinstance(v, list)), default=1)
-        columns = [row[key] if isinstance(row[key], list) else [row[key]] * length for key in header]
-        lines += [list(line) for line in zip(*columns, strict=True)]
-    return header, lines
-
-
-def table(title: str, *columns: str) -> Table:
-    """A table whose first column is text and whose others are numbers."""
-    out = Table(title=title, title_justify="left")
-    for n, column in enumerate(columns):
-        out.add_column(column, justify="right" if n else "left")
-    return out
-
-
 def number(value: float | None, half: float | None = None) -> str:
     """Three digits, with the half-width of its interval if given."""
     if value is None:
         return "–"
     return f"{value:.3g}" if half is None else f"{value:.3g} ±{half:.1g}"
-
-
-def seconds(value: float | None) -> str:
-    """A time in its natural unit."""
-    if value is None:
-        return "–"
-    unit, name = next((u, n) for u, n in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")) if value >= u or n == "ns")
-    return f"{value / unit:.3g} {name}"
 
 
 def at(row: Row, column: str, x: str, value: float) -> Any:

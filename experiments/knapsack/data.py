@@ -13,7 +13,7 @@ from experiments.common import progress_bar
 from experiments.knapsack.settings import Data
 from experiments.knapsack.solvers import Pool
 
-FOLDER = Path(__file__).parent / "out"
+COMMITTED, FOLDER = Path(__file__).parent / "labels", Path(__file__).parent / "out"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ def save(path: Path, **arrays: np.ndarray) -> None:
 
 
 def labels(data: Data, costs: np.ndarray, pool: Pool, folder: Path = FOLDER) -> np.ndarray:
-    """Solutions (n, d) by the solver's time limit; those of an earlier run are kept, finished or not."""
-    path = labels_path(data, folder)
+    """Solutions (n, d) by the solver's limit; those that come with the study or of an earlier run are kept, finished or not."""
+    path = labels_path(data, COMMITTED)
+    path = path if path.exists() else labels_path(data, folder)
     solutions, done = np.zeros(costs.shape, np.uint8), 0
     if path.exists():
         with np.load(path) as saved:
@@ -76,7 +77,7 @@ def labels(data: Data, costs: np.ndarray, pool: Pool, folder: Path = FOLDER) -> 
         task = bar.add_task("labels", total=len(costs), completed=done)
         while done < len(costs):
             end = min(done + stretch, len(costs))
-            solutions[done:end] = pool.solve(data.label_solver, data.label_limit, costs[done:end])[0]
+            solutions[done:end] = pool.solve(data.label_solver, data.label_work, costs[done:end])[0]
             done = end
             save(path, solutions=solutions, done=np.array(done))
             bar.update(task, completed=done)

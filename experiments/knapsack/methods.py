@@ -42,15 +42,22 @@ class Context(NamedTuple):
     limit: float = 0.05
 
 
+class Schedule(NamedTuple):
+    """Epochs and a learning rate that falls to 0 as half a cosine."""
+
+    epochs: int
+    rate: float
+
+
 @dataclass(frozen=True)
 class Method:
-    """``oracle``: what training calls, "none", "chain", "lp" or "mip". ``rate``: learning rate, the protocol's if None."""
+    """``oracle``: what training calls, "none", "chain", "lp" or "mip". Without a schedule: the protocol's epochs, constant rate."""
 
     title: str
     oracle: str
     make: Callable[..., Loss]
     options: dict[str, Any] = field(default_factory=dict)
-    rate: float | None = None
+    schedule: Schedule | None = None
 
     def loss(self, context: Context) -> Loss:
         return self.make(context, **self.options)
@@ -58,18 +65,18 @@ class Method:
     @property
     def key(self) -> str:
         """Options in words, as part of the name of a result."""
-        shown = {**self.options, **({} if self.rate is None else {"rate": self.rate})}
+        shown = {**self.options, **(self.schedule._asdict() if self.schedule else {})}
         return ", ".join(f"{k}={'+'.join(v) if isinstance(v, tuple) else v}" for k, v in shown.items()) or "default"
 
 
 METHODS: dict[str, Method] = {}
 
 
-def method(name: str, title: str, oracle: str, rate: float | None = None, **options: Any) -> Callable:
+def method(name: str, title: str, oracle: str, **options: Any) -> Callable:
     """Put a function (context, **options) → loss into the registry."""
 
     def put(make: Callable[..., Loss]) -> Callable[..., Loss]:
-        METHODS[name] = Method(title, oracle, make, options, rate)
+        METHODS[name] = Method(title, oracle, make, options)
         return make
 
     return put
@@ -82,28 +89,44 @@ def knapsack(context: Context, moves: tuple[str, ...] = ("swap", "flip")) -> mg.
     return mg.problems.Knapsack(context.instances.weights, context.instances.capacities, moves=moves)
 
 
-@method("ours", "local search, 10,000 steps", "chain", steps=10_000, temperature=1.0, moves=("swap", "flip"), estimator="mean")
-@method("ours-1000", "local search, 1000 steps", "chain", steps=1000, temperature=1.0, moves=("swap", "flip"), estimator="mean")
-def local_search(
-    context: Context,
-    temperature: float,
-    moves: tuple[str, ...],
-    estimator: str,
-    steps: int | None = None,
-    time_limit: float | None = None,
-) -> Loss:
-    """Fenchel-Young loss of chains that start at the label, of K steps or some seconds."""
-    layer = mg.torch.LocalSearchLayer(
-        knapsack(context, moves), steps, temperature, time_limit=time_limit, estimator=estimator, seed=context.seed
-    )
+CHAIN = {"temperature": 1.0, "moves": ("swap", "flip"), "estimator": "mean"}
+
+
+@method("ours", "local search, K = 10,000", "chain", steps=10_000, **CHAIN)
+@method("ours-3000", "local search, K = 3000", "chain", steps=3000, **CHAIN)
+def local_search(context: Context, steps: int, temperature: float, moves: tuple[str, ...], estimator: str) -> Loss:
+    """Fenchel-Young loss of chains that start at the label: it sees no values."""
+    layer = mg.torch.LocalSearchLayer(knapsack(context, moves), steps, temperature, estimator=estimator, seed=context.seed)
     loss = mg.torch.FenchelYoungLoss(layer)
     return lambda predicted, batch: loss(predicted, batch.labels.to(torch.uint8))
 
 
+@method("ours-spo", "local search at 2θ − c, K = 10,000", "chain", steps=10_000, **CHAIN)
+@method("ours-spo-3000", "local search at 2θ − c, K = 3000", "chain", steps=3000, **CHAIN)
+@method("ours-spo-2000", "local search at 2θ − c, K = 2000", "chain", steps=2000, **CHAIN)
+def smooth_spo(context: Context, **options: Any) -> Loss:
+    """SPO+ made smooth: its gradient 2(y*(2θ − c) − y) with the mean of a chain at 2θ − c in place of the best solution y*.
+
+    This is a Fenchel-Young loss at 2θ − c, convex in θ, and SPO+ as t → 0. Like SPO+ it sees the true values c.
+    """
+    loss = local_search(context, **options)
+    return lambda predicted, batch: loss(2.0 * predicted - batch.costs, batch)
+
+
+@method("ours-regret", "expected regret through the layer, K = 3000", "chain", steps=3000, temperature=1.0)
+def expected_regret(context: Context, steps: int, temperature: float) -> Loss:
+    """⟨c, y − ŷ_t(θ)⟩, by the Jacobian of the layer. It sees the true values c."""
+    layer = mg.torch.LocalSearchLayer(knapsack(context), steps, temperature, seed=context.seed)
+
+    def loss(predicted: Tensor, batch: Batch) -> Tensor:
+        reached = (layer(predicted, start=batch.labels.numpy().astype(np.uint8)) * batch.costs).sum(1, keepdim=True)
+        return (batch.objectives - reached).mean()
+
+    return loss
+
+
 @method("last-iterate", "PFY, last iterate", "chain", steps=10_000, samples=5, sigma=1.0, temperature=1.0)
-def last_iterate(
-    context: Context, samples: int, sigma: float, temperature: float, steps: int | None = None, time_limit: float | None = None
-) -> Loss:
+def last_iterate(context: Context, steps: int, samples: int, sigma: float, temperature: float) -> Loss:
     """Perturbed Fenchel-Young loss where the solver is a chain's last iterate: the paper's ablation. K steps for each sample."""
     problem, rng, calls = knapsack(context), np.random.default_rng(context.seed), iter(range(10**9))
 
@@ -112,7 +135,7 @@ def last_iterate(
         noisy = theta + sigma * rng.standard_normal((samples, *theta.shape))
         start = np.broadcast_to(y, noisy.shape).reshape(-1, y.shape[-1])
         options = {"temperature": temperature, "start": start, "trace": 0, "seed": context.seed, "call": next(calls)}
-        ends = mg.sample(problem, noisy.reshape(start.shape), steps=steps, time_limit=time_limit, **options).state
+        ends = mg.sample(problem, noisy.reshape(start.shape), steps=steps, **options).state
         mean = ends.reshape(noisy.shape).mean(0)
         return (predicted * torch.from_numpy(mean - y).to(predicted.dtype)).sum(1).mean()
 
@@ -122,7 +145,6 @@ def last_iterate(
 # --- two stages ------------------------------------------------------------------------------------------------------------
 
 
-@method("mse-fast", "MSE, learning rate 1e-2", "none", rate=1e-2)  # the best of the part "tune"
 @method("mse", "MSE, two stages", "none")
 def mse(context: Context) -> Loss:
     return lambda predicted, batch: torch.nn.functional.mse_loss(predicted, batch.costs)
@@ -171,30 +193,33 @@ def lp_solver(wanted: str) -> str:
     return available() if wanted == "movegrad" else wanted
 
 
-def oracle(context: Context, relaxed: bool) -> Oracle:
-    solver, instances = lp_solver(context.solver) if relaxed else context.solver, context.instances
-    return Oracle(instances.weights, instances.capacities, solver, context.limit, relaxed)
+def oracle(context: Context, relaxed: bool = False, limit: float | None = None, solver: str | None = None) -> Oracle:
+    """``limit``: seconds of a solve; the context's by default, as is the solver."""
+    name, instances = solver or context.solver, context.instances
+    name = lp_solver(name) if relaxed else name
+    return Oracle(instances.weights, instances.capacities, name, context.limit if limit is None else limit, relaxed)
 
 
+@method("spo-annealing", "SPO+, 1 ms of mg.solve", "chain", limit=0.001, solver="movegrad")
 @method("spo-lp", "SPO+, LP relaxation", "lp", relaxed=True)
 @method("spo", "SPO+", "mip", relaxed=False)
-def spo(context: Context, relaxed: bool) -> Loss:
-    loss = pyepo.func.SPOPlus(oracle(context, relaxed))
+def spo(context: Context, **options: Any) -> Loss:
+    loss = pyepo.func.SPOPlus(oracle(context, **options))
     return lambda predicted, batch: loss(predicted, batch.costs, batch.labels, batch.objectives)
 
 
 @method("pfy-lp", "PFY, LP relaxation", "lp", relaxed=True, samples=5, sigma=1.0)
 @method("pfy", "PFY", "mip", relaxed=False, samples=5, sigma=1.0)
-def pfy(context: Context, relaxed: bool, samples: int, sigma: float, time_limit: float | None = None) -> Loss:
-    model = oracle(context if time_limit is None else context._replace(limit=time_limit), relaxed)
-    loss = pyepo.func.perturbedFenchelYoung(model, n_samples=samples, sigma=sigma, seed=context.seed)
+def pfy(context: Context, samples: int, sigma: float, **options: Any) -> Loss:
+    loss = pyepo.func.perturbedFenchelYoung(oracle(context, **options), n_samples=samples, sigma=sigma, seed=context.seed)
     return lambda predicted, batch: loss(predicted, batch.labels)
 
 
+@method("nid-lp", "NID, LP relaxation", "lp", relaxed=True)
 @method("nid", "NID", "mip", relaxed=False)
-def nid(context: Context, relaxed: bool) -> Loss:
+def nid(context: Context, **options: Any) -> Loss:
     """Negative identity, with the distance to the best objective behind it."""
-    decide = pyepo.func.negativeIdentity(oracle(context, relaxed))
+    decide = pyepo.func.negativeIdentity(oracle(context, **options))
 
     def loss(predicted: Tensor, batch: Batch) -> Tensor:
         reached = (decide(predicted) * batch.costs).sum(1, keepdim=True)
@@ -203,8 +228,9 @@ def nid(context: Context, relaxed: bool) -> Loss:
     return loss
 
 
+@method("nce-lp", "NCE, LP relaxation", "lp", relaxed=True, solve_ratio=0.3)
 @method("nce", "NCE", "mip", relaxed=False, solve_ratio=0.3)
-def nce(context: Context, relaxed: bool, solve_ratio: float) -> Loss:
-    model = oracle(context, relaxed)
+def nce(context: Context, solve_ratio: float, **options: Any) -> Loss:
+    model = oracle(context, **options)
     loss = pyepo.func.NCE(model, solve_ratio=solve_ratio, dataset=Labeled.of(context, model))
     return lambda predicted, batch: loss(predicted, batch.labels)

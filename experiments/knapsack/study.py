@@ -7,18 +7,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
-from scipy.special import stdtrit
 
-from experiments.common import Store, progress_bar, save_figure, write_atomically, write_csv
-from experiments.convergence.study import flat, show, tidied
+from experiments.common import (
+    Row,
+    Store,
+    flat,
+    progress_bar,
+    save_figure,
+    show,
+    student_interval,
+    tidied,
+    write_atomically,
+    write_csv,
+)
 from experiments.knapsack.methods import METHODS, Method
 from experiments.knapsack.train import Bench, train
 
-Row = dict[str, Any]
 Rows = dict[str, Row]
 
 
@@ -28,7 +35,7 @@ class Choice:
 
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
-    mip: bool = False
+    limits: tuple[float, ...] = ()  # milliseconds, of the sweep; all if empty
 
 
 class Part(NamedTuple):
@@ -42,7 +49,7 @@ class Part(NamedTuple):
 
 def run_part(part: Part, bench: Bench, choice: Choice, out: Path, fresh: bool = False, console: Console | None = None) -> Rows:
     """Compute what is missing, then write JSON, CSV, figures and the printed tables."""
-    settings = {k: v for k, v in asdict(bench.size).items() if k != "seeds"} | {"mip_limit": bench.mip_limit}
+    settings = {"data": asdict(bench.size.data), "training": asdict(bench.size.training), "mip_limit": bench.mip_limit}
     store = Store(out / f"{part.name}.json", settings, fresh)
     tasks = part.tasks(bench, choice)
     if any(key not in store.rows for key in tasks):
@@ -86,17 +93,9 @@ def grouped(rows: Rows, *by: str) -> dict[tuple, list[Row]]:
     return out
 
 
-def interval(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and half-width of its 95 % interval by Student's t; NaN for a single value."""
-    array = np.array([np.nan if v is None else v for v in values], float)
-    n = len(array)
-    half = stdtrit(n - 1, 0.975) * array.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
-    return float(array.mean()), float(half)
-
-
 def shown(values: Iterable[float], digits: int = 3) -> str:
     """Mean ± half-width."""
-    mean, half = interval(values)
+    mean, half = student_interval(values)
     if math.isnan(mean):
         return "–"
     return f"{mean:.{digits}f}" + ("" if math.isnan(half) else f" ±{half:.{digits}f}")

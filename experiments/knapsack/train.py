@@ -1,10 +1,11 @@
 """Train one method, choose its best epoch on validation, measure regret, time and the variance of gradients."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from torch import Tensor, nn
 
 import movegrad as mg
 from experiments.knapsack.data import FOLDER, Examples, Instances, load
-from experiments.knapsack.methods import Batch, Context, Loss, Method
+from experiments.knapsack.methods import Batch, Context, Loss, Method, Schedule
 from experiments.knapsack.settings import Limited, Size
 from experiments.knapsack.solvers import Pool
 
 NAN = float("nan")
+CHECKS = 20  # validations in a run, however long
 
 
 @dataclass
@@ -95,40 +97,52 @@ def gradient_noise(net: nn.Module, loss: Loss, data: tuple[Tensor, Batch], repea
 
 
 def one_epoch(net: nn.Module, optimizer: torch.optim.Optimizer, loss: Loss, batches: Iterator[tuple[Tensor, Batch]]) -> float:
-    """Seconds of training."""
-    begin = perf_counter()
+    """Seconds of training that the process had a core: it has one thread, and other work on the machine does not count."""
+    begin = process_time()
     for features, batch in batches:
         optimizer.zero_grad()
         loss(net(features), batch).backward()
         optimizer.step()
-    return perf_counter() - begin
+    return process_time() - begin
+
+
+def prepare(bench: Bench, method: Method, seed: int) -> tuple[nn.Module, Schedule, torch.optim.Optimizer, Any]:
+    """Network, schedule, optimizer and what sets its learning rate."""
+    settings, instances = bench.size.training, bench.instances
+    torch.manual_seed(seed)
+    net = network(instances.train.features.shape[1], settings.hidden, instances.train.costs.shape[1])
+    schedule = method.schedule or Schedule(settings.epochs, settings.rate)
+    optimizer = torch.optim.Adam(net.parameters(), schedule.rate)
+    fall = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, schedule.epochs)
+    return net, schedule, optimizer, fall if method.schedule else None
 
 
 def train(bench: Bench, method: Method, seed: int, test: bool = True) -> dict[str, Any]:
-    """One run: lists over epochs, and the test regret of the epoch that validation prefers."""
+    """One run: lists over epochs, and the test regret of the epoch that validation prefers, among ``CHECKS`` of them."""
     settings, instances = bench.size.training, bench.instances
     torch.set_num_threads(1)
     mg.set_threads(1)  # PyEPO's losses have one process
-    torch.manual_seed(seed)
-    net = network(instances.train.features.shape[1], settings.hidden, instances.train.costs.shape[1])
-    optimizer = torch.optim.Adam(net.parameters(), method.rate or settings.rate)
+    net, schedule, optimizer, fall = prepare(bench, method, seed)
     loss, data, generator = method.loss(bench.context(seed)), Tensors(instances.train), torch.Generator().manual_seed(seed)
     probe = data.rows(torch.arange(min(settings.batch, len(data.features))))
     lists: dict[str, list[float]] = {"train_seconds": [], "validation": [], "variance": [], "relative_variance": []}
-    best, state = np.inf, {}
-    for epoch in range(1, settings.epochs + 1):
+    best, state, every = np.inf, {}, math.ceil(schedule.epochs / CHECKS)
+    for epoch in range(1, schedule.epochs + 1):
         noise = gradient_noise(net, loss, probe, settings.repeats) if test and epoch in settings.probes else (NAN, NAN)
         spent = one_epoch(net, optimizer, loss, data.shuffled(settings.batch, generator))
-        value = regret(net, instances.validation, bench.pool, settings.validate)
+        if fall:
+            fall.step()
+        checked = epoch % every == 0 or epoch == schedule.epochs
+        value = regret(net, instances.validation, bench.pool, settings.validate) if checked else NAN
         for column, entry in zip(lists.values(), (spent, value, *noise), strict=True):
             column.append(entry)
         if value < best:
             best, state = value, {k: v.clone() for k, v in net.state_dict().items()}
     net.load_state_dict(state)
-    out = {"best_epoch": int(np.argmin(lists["validation"])) + 1, "best_validation": best, "seconds_epoch": median(lists)}
+    out = {"best_epoch": int(np.nanargmin(lists["validation"])) + 1, "best_validation": best, "seconds_epoch": median(lists)}
     if test:
         out["test"] = regret(net, instances.test, bench.pool, settings.decide)
-    return {**out, "epoch": list(range(1, settings.epochs + 1)), **lists}
+    return {**out, "epoch": list(range(1, schedule.epochs + 1)), **lists}
 
 
 def median(lists: dict[str, list[float]]) -> float:

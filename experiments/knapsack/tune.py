@@ -1,61 +1,57 @@
-"""Part 2: options of ours, and of the baselines that are cheap to tune, by regret on validation. The test set is not touched."""
+"""Part 3: options of ours, and of the baselines that are cheap to tune, by regret on validation. The test set is not touched."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
+from typing import Any
 
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.convergence.study import seconds, table
-from experiments.knapsack.methods import METHODS, Method
-from experiments.knapsack.study import Choice, Part, Row, Rows, grouped, interval, key_of, run_row, shown
+from experiments.common import seconds, student_interval, table
+from experiments.knapsack.methods import METHODS, Method, Schedule
+from experiments.knapsack.study import Choice, Part, Row, Rows, grouped, key_of, run_row, shown
 from experiments.knapsack.train import Bench
 
 OFFSET = 100  # training seeds of their own
-STEPS, TEMPERATURES, RATES = (100, 1000, 10_000), (0.3, 1.0, 3.0, 10.0), (2e-3, 1e-2, 2e-2)
+STEPS, TEMPERATURES = (1000, 3000, 10_000), (0.5, 1.0, 2.0)
 GUIDED = ("swap", "guided swap", "guided flip")  # the paper's mixture
+EPOCHS, RATES = (40, 60, 100), (2.5e-3, 5e-3)
+SCHEDULED = ("ours-3000", "ours-spo-3000", "mse", "spo-lp")  # not PFY on LPs, whose epochs take longest
 
 
-def variant(name: str, rate: float | None = None, **options: object) -> tuple[str, Method]:
+def variant(name: str, schedule: Schedule | None = None, **options: Any) -> tuple[str, Method]:
     method = METHODS[name]
-    return name, replace(method, options={**method.options, **options}, rate=rate)
+    return name, replace(method, options={**method.options, **options}, schedule=schedule)
 
 
 def variants() -> Iterator[tuple[str, Method]]:
-    """K × t; then the moves and the estimator; then learning rates; then the baselines."""
-    for steps in STEPS:
-        for t in TEMPERATURES:
-            yield variant("ours", steps=steps, temperature=t)
-    for steps in STEPS[1:]:
-        yield variant("ours", steps=steps, temperature=1.0, moves=GUIDED)
-        yield variant("ours", steps=steps, temperature=1.0, estimator="recycled")
-    for steps in STEPS[1:]:
-        for rate in RATES:
-            yield variant("ours", rate, steps=steps, temperature=1.0)
+    """First the options of a method under the protocol, then schedules, the same for every method."""
+    for name in ("ours", "ours-spo"):
+        for steps in STEPS:
+            for t in TEMPERATURES:
+                yield variant(name, steps=steps, temperature=t)
+        yield variant(name, steps=3000, moves=GUIDED)
+        yield variant(name, steps=3000, estimator="recycled")
+    for t in TEMPERATURES:
+        yield variant("ours-regret", temperature=t)
     for sigma in (0.3, 1.0, 3.0):
         yield variant("pfy-lp", sigma=sigma)
-    for name in ("mse", "spo-lp"):
+    for name in ("mse", "spo-lp", "nid-lp", "nce-lp"):
         yield variant(name)
-    for name in ("mse", "spo-lp", "pfy-lp"):
-        for rate in RATES:
-            yield variant(name, rate)
-
-
-def finalists() -> Iterator[tuple[str, Method]]:
-    """What one seed cannot tell apart: moves and estimators at the best t."""
-    for steps in STEPS[1:]:
-        yield variant("ours", steps=steps, temperature=1.0)
-        yield variant("ours", steps=steps, temperature=1.0, moves=GUIDED)
-        yield variant("ours", steps=steps, temperature=1.0, estimator="recycled")
+    for name in SCHEDULED:
+        for epochs, rate in product(EPOCHS, RATES):
+            yield variant(name, Schedule(epochs, rate))
+    for epochs, rate in ((100, 1e-2), (200, 2.5e-3), (200, 5e-3)):  # its best schedule was at the edge of the others
+        yield variant("mse", Schedule(epochs, rate))
 
 
 def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
-    """All variants with the first seed, the finalists with the others."""
     return {
         key_of(name, method, OFFSET + seed): partial(run_row, bench, name, method, OFFSET + seed, test=False)
-        for n, seed in enumerate(choice.seeds)
-        for name, method in (finalists() if n else variants())
+        for seed in choice.seeds
+        for name, method in variants()
         if name in choice.methods
     }
 
@@ -65,8 +61,10 @@ def tables(rows: Rows) -> list[Table]:
     out.add_column("best epoch", justify="right")
     out.add_column("train s/epoch", justify="right")
     found = grouped(rows, "method", "options")
-    for (name, options), runs in sorted(found.items(), key=lambda g: (g[0][0], interval(r["best_validation"] for r in g[1])[0])):
-        spent, epoch = (interval(r[k] for r in runs)[0] for k in ("seconds_epoch", "best_epoch"))
+    for (name, options), runs in sorted(
+        found.items(), key=lambda g: (g[0][0], student_interval(r["best_validation"] for r in g[1])[0])
+    ):
+        spent, epoch = (student_interval(r[k] for r in runs)[0] for k in ("seconds_epoch", "best_epoch"))
         out.add_row(name, options, str(len(runs)), shown(r["best_validation"] for r in runs), f"{epoch:.0f}", seconds(spent))
     return [out]
 

@@ -1,0 +1,42 @@
+"""The demo on a tiny problem: data, three ways to learn, table and figure."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+pytest.importorskip("rich")
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "knapsack.py"
+TINY = {
+    "ITEMS": 10, "CAPACITIES": 3, "FEATURES": 5, "TRAIN": 64, "VALIDATION": 10, "TEST": 20, "STEPS": 200, "RATE": 2e-2,
+    "EPOCHS": (20, 20), "EVERY": 10,
+}  # fmt: skip
+
+
+@pytest.fixture
+def example(monkeypatch):
+    spec = importlib.util.spec_from_file_location("knapsack_example", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name, value in TINY.items():
+        monkeypatch.setattr(module, name, value)
+    return module
+
+
+def test_demo_runs(example, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "argv", ["knapsack.py", "--figure", str(tmp_path / "out" / "demo.png")])
+    example.main()
+    lines = capsys.readouterr().out.splitlines()
+
+    def regret(name):
+        row = next(line for line in lines if name in line and "│" in line)
+        return float(row.split("│")[2].strip().rstrip("%"))
+
+    constant = regret("one decision for all")
+    for way in ("two-stage", "movegrad, decisions alone", "movegrad, at 2θ − c"):
+        assert regret(way) < constant  # it has learned something
+    assert (tmp_path / "out" / "demo.png").stat().st_size > 0
