@@ -409,3 +409,9 @@ def test_problem_without_listed_states_says_what_is_not_proved():
 def test_too_large_set_is_refused_before_any_work():
     with pytest.raises(ValueError, match="must have at most 100 solutions"):
         mg.check(Hypercube(60), max_states=100)
+
+
+def test_large_objectives_do_not_make_all_probabilities_vanish():
+    report = mg.check(Hypercube(3, phi=np.array([4000.0, -9000.0, 20000.0])))
+    assert report.ok, str(report)
+    assert 0.0 < report.worst_law < 1e-10

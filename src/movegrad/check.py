@@ -18,6 +18,7 @@ from movegrad.problem import Problem
 _SHOWN = 3  # examples of each kind of finding
 _DENSE = 2_000  # up to so many solutions the stationary law is solved for
 _DRAWS = 50  # starts that are made
+_SPREAD = 50.0  # of the objective over t, at most: beyond it most probabilities vanish
 _IMPROVED = 10  # solutions that are improved
 _WALK = 60  # applied moves after which derived fields are compared with fresh ones
 
@@ -87,6 +88,8 @@ def check(
     ----------
     problem : Problem
         A small instance: the work grows with solutions × draws.
+    temperatures : sequence of float
+        Raised where the objective differs by more than 50 t, lest most probabilities vanish.
     max_states : int
         Refuse larger sets.
     tolerance : float
@@ -298,7 +301,9 @@ class _Inspector:
     def compare_with_gibbs(self, theta: np.ndarray, temperature: float) -> None:
         """Detailed balance and the stationary law of Algorithm 2 for one θ and t."""
         table, n = self.table, len(self.solutions)
-        logits = (self.statistics @ theta + self.phi) / temperature
+        values = self.statistics @ theta + self.phi
+        temperature = temperature * max(1.0, float(np.ptp(values)) / _SPREAD)
+        logits = values / temperature
         gibbs = np.exp(logits - np.logaddexp.reduce(logits))
         in_mask = (table.masks[:, None] >> np.arange(len(self.weights))) & 1
         total = in_mask @ self.weights

@@ -164,7 +164,8 @@ def solve(
     values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
     winner = values.argmax(1)
     states = [rows[w] for rows, w in zip(result.best, winner, strict=True)]
-    return Solution(shaped(states, shape), shaped(highest(values), shape), Info(result.on_host), problem)
+    best = shaped(highest(values), shape)
+    return Solution(shaped(states, shape), best[()] if isinstance(best, np.ndarray) else best, Info(result.on_host), problem)
 
 
 def jacobian_product(

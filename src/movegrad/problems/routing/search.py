@@ -107,10 +107,10 @@ def random(data, rng, solution):
 
 
 @outline
-def best_gap(data, state, i):
-    """The gap in which request i costs least: (a, b, gain); the gain is −inf if it fits nowhere."""
+def best_gap(data, state, i, alone):
+    """The gap in which request i costs least: (a, b, gain), a route of its own counts if ``alone``; −inf if it fits nowhere."""
     a, b, best = np.int64(0), np.int64(0), -np.inf
-    if state.counts[ROUTES] < data.fleet:
+    if alone and state.counts[ROUTES] < data.fleet:
         best = gain_serve(data, state, (i, 0, 0))
     for k in range(state.counts[SERVED]):
         j = np.int64(state.served[k])
@@ -138,7 +138,7 @@ def greedy(data, guide, state):
         for i in range(1, n + 1):
             if state.next[i] != UNSERVED or data.must[i] != must:
                 continue
-            a, b, gain = best_gap(data, state, i)
+            a, b, gain = best_gap(data, state, i, True)
             if gain > -np.inf:
                 apply_serve(data, state, (i, a, b))
     improve(data, guide, state)
@@ -232,8 +232,39 @@ def try_to_serve(data, guide, state, i):
 
 
 @outline
+def dissolve(data, guide, state, first):
+    """Take out the route that begins at ``first`` and insert its stops in other routes, as far as they pay; if that is no gain, go
+    back. What a vehicle costs is saved by its last stop alone, so that single moves hardly ever give up a route.
+    """
+    for i in range(len(state.next)):
+        state.saved[i] = state.next[i]
+    total, i, top = 0.0, np.int64(first), state.counts[SERVED]
+    while i != 0:
+        move = (i, np.int64(0), np.int64(state.next[i]))
+        total += gain_serve(data, state, move) - guide[i - 1]
+        apply_serve(data, state, move)
+        i = move[2]
+    at, whole = top - 1, True  # those taken out are the last in ``served``
+    while at >= state.counts[SERVED]:
+        i = np.int64(state.served[at])
+        a, b, gain = best_gap(data, state, i, False)
+        if gain > -np.inf and (data.must[i] or gain + guide[i - 1] > LEAST):
+            total += gain + guide[i - 1]
+            apply_serve(data, state, (i, a, b))  # another one takes its place
+        else:
+            whole &= data.must[i] == 0
+            at -= 1
+    if whole and total > LEAST:
+        return True
+    for i in range(len(state.next)):
+        state.next[i] = state.saved[i]
+    prepare(data, guide, 1.0, state)
+    return False
+
+
+@outline
 def improve(data, guide, state):
-    """First improvement over all moves with near requests, until a local optimum or a limit of rounds."""
+    """First improvement over all moves with near requests, then over whole routes, until a local optimum or a limit of rounds."""
     for _ in range(ROUNDS):
         better = False
         for i in range(1, len(state.next)):
@@ -247,5 +278,9 @@ def improve(data, guide, state):
                 j = np.int64(data.near[i, k])
                 if state.next[j] != UNSERVED and try_pair_of(data, state, i, j):
                     better = True
+        if not better:
+            for i in range(1, len(state.next)):
+                if state.next[i] != UNSERVED and state.prev[i] == 0:
+                    better |= dissolve(data, guide, state, i)
         if not better:
             return

@@ -55,6 +55,7 @@ class State(NamedTuple):
     spot: np.ndarray  # by slot: where it is in ``free``
     served: np.ndarray  # requests: those served first
     place: np.ndarray  # by request: where it is in ``served``
+    saved: np.ndarray  # scratch: a solution to go back to
     counts: np.ndarray  # (2,) requests served, routes
 
 
