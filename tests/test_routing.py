@@ -184,15 +184,16 @@ def test_any_beta_is_exact(beta):
 
 
 def test_a_stop_may_be_needed_on_the_way():
-    """Without the triangle inequality 3 can be late if 2 is left out between 1 and 3: no move may take it away."""
-    durations = np.full((4, 4), 10.0)
+    """Without the triangle inequality 3 is late if 2 is left out between 1 and 3: no move may take it from there."""
+    durations = np.full((5, 5), 10.0)
     durations[1, 2] = durations[2, 3] = 1
     durations[1, 3] = 50
-    problem = PrizeCollectingVRPTW(Instance(durations, np.zeros(4), np.zeros(4), [[0, 99], [0, 99], [0, 99], [0, 30]], 1), beta=0.5)
-    plans = all_plans(problem.instance)
-    assert Plan([(1, 2, 3)]) in plans
-    assert Plan([(1, 3)]) not in plans
-    assert mg.check(problem).raise_if_wrong().solutions == len(plans)
+    windows = [[0, 99], [0, 99], [0, 99], [0, 13], [0, 99]]
+    data = Instance(durations, [0, 1, 1, 1, 1], np.zeros(5), windows, 3, [0, 1, 0, 1, 1], costs=durations / 20)
+    plans = all_plans(data)
+    assert Plan([(1, 2, 3), (4,)]) in plans
+    assert not any((1, 3) in plan for plan in plans)
+    assert mg.check(PrizeCollectingVRPTW(data, beta=0.5)).raise_if_wrong().solutions == len(plans)
 
 
 # --- the law, by compiled chains ------------------------------------------------------------------
@@ -233,7 +234,7 @@ def large(n, seed, unit=1, **what):
     opens = rng.integers(0, 300, n + 1)
     windows = np.stack([opens, opens + rng.integers(100, 400, n + 1)], 1)
     windows[0] = (0, 1000)
-    durations = rng.integers(1, 60, (n + 1, n + 1))
+    durations = rng.integers(1, 60, (n + 1, n + 1)) + unit % 1
     costs = unit * rng.integers(-5, 60, (n + 1, n + 1))
     demands = np.r_[0, rng.integers(1, 9, n)]
     return Instance(durations, demands, rng.integers(0, 9, n + 1), windows, 40, rng.random(n + 1) < 0.3, costs=costs, **what)
@@ -261,10 +262,13 @@ def test_gains_are_differences_of_the_objective_at_every_step():
     assert accepted.min() > 800
 
 
-@pytest.mark.parametrize("fleet", [None, 12])
-def test_proposals_are_judged_rightly_and_the_set_is_never_left(fleet):
-    """In pure Python: every proposal of a walk against recomputation, and all derived fields after every move that is made."""
-    problem = PrizeCollectingVRPTW(large(40, 5, max_vehicles=fleet), beta=0.3)
+@pytest.mark.parametrize(("fleet", "unit"), [(None, 1), (12, np.pi)])
+def test_proposals_are_judged_rightly_and_the_set_is_never_left(fleet, unit):
+    """In pure Python: every proposal of a walk against recomputation, and all derived fields after every move that is made.
+
+    Fractions are rounded so that sums are exact in any order: then gains are equal to the last bit, too.
+    """
+    problem = PrizeCollectingVRPTW(large(40, 5, unit, max_vehicles=fleet), beta=0.3)
     data, pure, rng = problem.instance, PureProblem(problem), np.random.default_rng(6)
     dice, made, refused = Dice(rng), np.zeros(8, int), np.zeros(8, int)
     state = pure.state(problem.solution, np.zeros(40), 1.0)
