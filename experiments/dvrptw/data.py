@@ -1,0 +1,102 @@
+"""Where days come from: the competition's folder, or generated instances. Both give the same things under the same names."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.dvrptw import synthetic
+from experiments.dvrptw.environment import Environment
+from experiments.dvrptw.instances import Instance, read
+
+FOLDER = "euro-neurips-2022"
+WHERE = "the instances are public: github.com/ortec/euro-neurips-vrp-2022-quickstart (CC BY-NC 4.0, © ORTEC)"
+
+
+class Day(NamedTuple):
+    """An instance and the seed of its arrivals."""
+
+    instance: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.instance}/{self.seed}"
+
+    @property
+    def short(self) -> str:
+        """For tables: the competition's instance names are long and differ in their third part."""
+        parts = self.instance.split("-")
+        return f"{parts[3] if len(parts) > 3 else self.instance}/{self.seed}"
+
+
+class Published(NamedTuple):
+    """The anticipative solution of a day: cost, and routes as (wave, request numbers)."""
+
+    cost: int
+    routes: list[tuple[int, list[int]]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder of the competition's data, or None for generated instances; M = ``arrivals`` requests are drawn per wave."""
+
+    folder: Path | None
+    arrivals: int
+    customers: int = 60  # of generated instances
+
+    def instance(self, name: str) -> Instance:
+        return synthetic.by_name(name) if self.folder is None else _read_cached(self.folder, name)
+
+    def environment(self, day: Day) -> Environment:
+        return Environment(self.instance(day.instance), day.seed, self.arrivals)
+
+    def days(self, split: str, count: int | None = None) -> list[Day]:
+        """The first days of "train", "validation" or "test"."""
+        if self.folder is None:
+            first = {"train": 0, "validation": 1000, "test": 2000}[split]
+            return [Day(f"synthetic-n{self.customers}-s{first + i}", i) for i in range(count or 10)]
+        rows = json.loads((self.folder / "splits.json").read_text())[split]
+        if count is not None and count > len(rows):
+            raise ValueError(f"{split} has {len(rows)} days, got a request for {count}.")
+        return [Day(row["instance"], int(row["seed"])) for row in rows[:count]]
+
+    def published(self) -> dict[str, Published]:
+        """Anticipative solutions that came with the data, by name of the day; they are for 50 arrivals per wave."""
+        if self.folder is None or self.arrivals != 50:
+            return {}
+        rows = json.loads((self.folder / "anticipative_train_3600s.json").read_text())
+        return {name: Published(row["cost"], [(e, list(r)) for e, r in row["routes"]]) for name, row in rows.items()}
+
+    @property
+    def label(self) -> str:
+        return f"synthetic, {self.customers} customers" if self.folder is None else FOLDER
+
+
+@lru_cache(maxsize=64)
+def _read_cached(folder: Path, name: str) -> Instance:
+    for ending in (".txt", ".txt.xz"):
+        path = folder / "instances" / (name + ending)
+        if path.exists():
+            return read(path)
+    raise FileNotFoundError(f"no file {name}.txt or {name}.txt.xz in {folder / 'instances'}; {WHERE}.")
+
+
+def find_folder(given: str | Path | None = None) -> Path | None:
+    """The competition's folder: as given, from MOVEGRAD_DATA, or beside the checkout; None where there is none."""
+    checkout = Path(__file__).resolve().parents[2]
+    places: Sequence[Path] = (checkout.parent / "shared" / "data",)
+    if given is None and os.environ.get("MOVEGRAD_DATA"):
+        given = os.environ["MOVEGRAD_DATA"]
+    if given is not None:
+        places = (Path(given),)
+    for place in places:
+        for folder in (place, place / FOLDER):
+            if (folder / "splits.json").exists():
+                return folder.resolve()
+    if given is not None:
+        raise FileNotFoundError(f"{given} holds no splits.json (nor {FOLDER}/splits.json); {WHERE}.")
+    return None

@@ -1,0 +1,168 @@
+"""Tasks on several processes, or on a Ray cluster. Results are kept by task, so that a killed run goes on and nothing counts twice.
+
+A task is a function of a module, "package.module:function", and arguments that JSON can hold; its result is such a value as well.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ATTEMPTS = 3  # of a task whose worker dies
+
+
+class Task(NamedTuple):
+    function: str
+    arguments: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Hash of what the result depends on."""
+        return hashlib.sha256(json.dumps([self.function, self.arguments], sort_keys=True).encode()).hexdigest()[:20]
+
+
+class WorkerDied(RuntimeError):
+    """A task whose workers died :data:`ATTEMPTS` times."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """``kind`` is "processes" or "ray"; 0 ``workers``: in this process; ``address`` of a Ray cluster, else a local one."""
+
+    kind: str = "processes"
+    workers: int | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("processes", "ray"):
+            raise ValueError(f"engine must be processes or ray, got {self.kind!r}.")
+        if self.workers is not None and self.workers < 0:
+            raise ValueError(f"workers must be ≥ 0, got {self.workers}.")
+
+    @property
+    def count(self) -> int:
+        return (os.cpu_count() or 1) if self.workers is None else self.workers
+
+    def run(self, tasks: Sequence[Task], cache: Path | None = None, title: str = "tasks") -> list[Any]:
+        """Results in the order of the tasks. With a ``cache`` folder, those of an earlier run are read and new ones kept."""
+        from experiments.common import progress_bar, write_atomically  # here, so that workers start without Matplotlib
+
+        results: dict[str, Any] = {}
+        unique = {task.key: task for task in tasks}
+        for key in unique:
+            if cache is not None and (cache / f"{key}.json").exists():
+                results[key] = json.loads((cache / f"{key}.json").read_text(encoding="utf-8"))["result"]
+        missing = [task for key, task in unique.items() if key not in results]
+        with progress_bar() if missing else nullcontext() as bar:
+            line = bar.add_task(title, total=len(unique), completed=len(results)) if bar else None
+            for task, result in self._compute(missing):
+                results[task.key] = result
+                if cache is not None:
+                    content = {"function": task.function, "arguments": task.arguments, "result": result}
+                    write_atomically(cache / f"{task.key}.json", json.dumps(content))
+                bar.advance(line)
+        return [results[task.key] for task in tasks]
+
+    def _compute(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
+        """Each task with its result, in order of completion."""
+        if not tasks:
+            return
+        if self.kind == "ray":
+            yield from _on_ray(tasks, self.count, self.address)
+        elif self.count == 0:
+            yield from ((task, call(task)) for task in tasks)
+        else:
+            yield from _on_processes(tasks, min(self.count, len(tasks)))
+
+
+def call(task: Task) -> Any:
+    """Run a task here."""
+    module, name = task.function.split(":")
+    return getattr(importlib.import_module(module), name)(**task.arguments)
+
+
+def _on_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Any]]:
+    """At most ``workers`` tasks are in flight, so that a death is blamed on few: after it the pool is new and they run again."""
+    waiting, attempts = list(tasks), {task.key: 0 for task in tasks}
+    while waiting:
+        flying: dict[Future, Task] = {}
+        with _pool(workers) as pool:
+            try:
+                while waiting or flying:
+                    while waiting and len(flying) < workers:
+                        task = waiting.pop(0)
+                        flying[pool.submit(call, task)] = task
+                    done, _ = wait(flying, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        result = future.result()
+                        yield flying.pop(future), result
+            except BrokenProcessPool:
+                waiting = [*_again(flying.values(), attempts), *waiting]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _again(tasks: Any, attempts: dict[str, int]) -> list[Task]:
+    """Tasks that were in flight when a worker died; raises when one has had its attempts."""
+    for task in tasks:
+        attempts[task.key] += 1
+        if attempts[task.key] >= ATTEMPTS:
+            raise WorkerDied(f"workers died in {task.function} {attempts[task.key]} times with arguments {task.arguments}.")
+    return list(tasks)
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    """Processes that start clean: forking a process with threads is not safe."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=one_thread)
+
+
+def one_thread() -> None:
+    """A worker computes on one core."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def _on_ray(tasks: Sequence[Task], workers: int, address: str | None) -> Iterator[tuple[Task, Any]]:
+    """Ray starts a task again when its worker or node dies."""
+    import ray
+
+    started = not ray.is_initialized()
+    if started:
+        start_ray(workers, address)
+    try:
+        remote = ray.remote(max_retries=ATTEMPTS - 1, num_cpus=1)(call)
+        flying = {remote.remote(task): task for task in tasks}
+        while flying:
+            (done,), _ = ray.wait(list(flying), num_returns=1)
+            try:
+                result = ray.get(done)
+            except ray.exceptions.WorkerCrashedError as error:
+                task = flying[done]
+                raise WorkerDied(f"workers died in {task.function} {ATTEMPTS} times with arguments {task.arguments}.") from error
+            except ray.exceptions.RayTaskError as error:
+                raise error.as_instanceof_cause() from None
+            yield flying.pop(done), result
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def start_ray(workers: int, address: str | None = None) -> None:
+    """Join the cluster at this address, or start a local one; workers find the checkout and movegrad where this process does."""
+    import ray
+
+    checkout, package = Path(__file__).resolve().parents[2], importlib.util.find_spec("movegrad")
+    paths = [str(checkout), *([str(Path(package.origin).parents[1])] if package and package.origin else [])]
+    quiet = {"include_dashboard": False, "configure_logging": False, "log_to_driver": False}
+    where: dict[str, Any] = {"address": address} if address else {"num_cpus": max(workers, 1), **quiet}
+    ray.init(**where, runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}})

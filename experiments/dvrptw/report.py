@@ -1,0 +1,173 @@
+"""Rows as tables (console, text, Markdown, CSV) and figures."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from experiments.common import machine, save_figure, write_atomically, write_csv
+from experiments.convergence.study import show, table, tidy
+from experiments.dvrptw.data import Day
+from experiments.dvrptw.intervals import Interval, crossed
+from experiments.dvrptw.layers import TITLES
+from experiments.dvrptw.studies import Part, Row
+
+PAPER = {  # best test gap in percent by milliseconds, M = 100; the baseline there is PC-HGS
+    "pfy": {1: 65.2, 5: 13.1, 10: 8.7, 50: 6.5, 100: 6.3, 1000: 5.5},
+    "target": {1: 10.0, 5: 12.0, 10: 11.8, 50: 9.1, 100: 8.4, 1000: 7.7},
+    "heuristic": {1: 7.8, 5: 7.2, 10: 6.3, 50: 6.2, 100: 5.9, 1000: 5.9},
+}
+COLORS = {"pfy": "C3", "target": "C0", "heuristic": "C2", "random": "C1", "pfy-last": "C4"}
+Grid = list[list[str]]  # a table: header and lines
+
+
+def gaps(rows: Sequence[Row], reference: np.ndarray) -> np.ndarray:
+    """Percent above the reference, (seeds, days)."""
+    return 100 * (np.array([row["costs"] for row in rows], float) / reference - 1)
+
+
+def grouped(rows: Iterable[Row], *names: str) -> dict[tuple, list[Row]]:
+    """Rows by the values of some columns, seeds in order."""
+    out: dict[tuple, list[Row]] = {}
+    for row in sorted(rows, key=lambda r: r.get("seed", 0)):
+        out.setdefault(tuple(row[name] for name in names), []).append(row)
+    return out
+
+
+def policies_grid(rows: Sequence[Row], reference: np.ndarray) -> Grid:
+    lines = [[row["policy"], str(crossed(gaps([row], reference)))] for row in rows]
+    return [["policy", "gap, %"], *lines]
+
+
+def part_grid(part: Part, rows: Sequence[Row], reference: np.ndarray) -> Grid:
+    """One line for each layer; gap with its interval over seeds and days, and what training took."""
+    header = ["layer", "budget", "t", "seeds", "gap, %", "best seed", "best epoch", "steps reached", "layer, ms", "training, s"]
+    lines = []
+    for (kind, ms, steps, t), runs in grouped(rows, "kind", "milliseconds", "steps", "temperature").items():
+        values = gaps(runs, reference)
+        mean = {k: np.mean([r[k] for r in runs]) for k in ("best_epoch", "steps_reached", "layer_ms", "seconds")}
+        lines.append([
+            TITLES[kind], f"{ms:g} ms" if ms is not None else f"K = {steps}", "–" if kind == "pfy" else f"{t:g}", str(len(runs)),
+            str(crossed(values)), f"{values.mean(1).min():.2f}", f"{mean['best_epoch']:.0f}", f"{mean['steps_reached']:.0f}",
+            f"{mean['layer_ms']:.2f}", f"{mean['seconds']:.0f}",
+        ])  # fmt: skip
+    return [header, *lines]
+
+
+def paired(first: Sequence[Row], second: Sequence[Row], reference: np.ndarray) -> Interval:
+    """Mean difference of gaps on the same days, seed by seed; negative: the first is better."""
+    a, b = gaps(first, reference), gaps(second, reference)
+    seeds = max(len(a), len(b)) if min(len(a), len(b)) == 1 else min(len(a), len(b))
+    return crossed(np.broadcast_to(a, (seeds, a.shape[1]))[:seeds] - np.broadcast_to(b[:seeds], (seeds, b.shape[1])))
+
+
+def paired_grid(rows: Sequence[Row], others: Sequence[Row], reference: np.ndarray) -> Grid:
+    """Chains against PFY around PyVRP at the same budget, and every layer against policies that were not trained here."""
+    out: Grid = [["at", "first", "second", "first − second, points", "first is"]]
+    found = grouped(rows, "milliseconds", "kind")
+    for ms in sorted({ms for ms, _ in found if ms is not None}):
+        for kind in ("heuristic", "target"):
+            if (ms, kind) in found and (ms, "pfy") in found:
+                out.append(_versus(f"{ms:g} ms", TITLES[kind], TITLES["pfy"], paired(found[ms, kind], found[ms, "pfy"], reference)))
+    for (ms, kind), runs in found.items():
+        for other in others:
+            if other["policy"] in ("kleopatra", "greedy"):
+                out.append(_versus(f"{ms:g} ms", TITLES[kind], other["policy"], paired(runs, [other], reference)))
+    return out
+
+
+def _versus(at: str, first: str, second: str, difference: Interval) -> list[str]:
+    verdict = "better" if difference.high < 0 else "worse" if difference.low > 0 else "not told apart"
+    return [at, first, second, str(difference), verdict]
+
+
+def markdown(grid: Grid) -> str:
+    head, *lines = grid
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)) + "\n"
+
+
+def console_table(title: str, grid: Grid) -> Any:
+    out = table(title, *grid[0])
+    for line in grid[1:]:
+        out.add_row(*line)
+    return out
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def part_figure(part: Part, rows: Sequence[Row], reference: np.ndarray) -> Figure:
+    """Left: gap by the setting that is studied. Right: validation cost by epoch."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    if part.x == "kind":
+        for place, ((kind,), runs) in enumerate(grouped(rows, "kind").items()):
+            value = crossed(gaps(runs, reference))
+            left.errorbar([place], [value.mean], [_finite(value.half)], fmt="o", capsize=4, color=COLORS[kind], label=TITLES[kind])
+        left.set_xticks([])
+    else:
+        for (kind,), of_kind in grouped(rows, "kind").items():
+            by_x = grouped([r for r in of_kind if r[part.x] is not None], part.x)
+            xs = sorted(x for (x,) in by_x)
+            values = [crossed(gaps(by_x[x,], reference)) for x in xs]
+            halves = [_finite(v.half) for v in values]
+            left.errorbar(xs, [v.mean for v in values], halves, fmt="o-", capsize=3, color=COLORS[kind], label=TITLES[kind])
+        left.set_xscale("log")
+    names = {"milliseconds": "time of the layer, ms", "steps": "K", "temperature": "temperature t, s", "kind": ""}
+    left.set(xlabel=names[part.x], ylabel="test gap, % (95 % over seeds and days)")
+    left.grid(alpha=0.3)
+    left.legend(fontsize=8)
+    draw_curves(right, part, rows)
+    return figure
+
+
+def draw_curves(axes: Any, part: Part, rows: Sequence[Row]) -> None:
+    """Validation cost over that of the untrained network, mean over seeds; darker lines have more of what is studied."""
+    found = grouped(rows, "kind", part.x)
+    for (kind, x), runs in found.items():
+        curves = np.array([np.array(r["validation"]) / r["validation"][0] for r in runs])
+        rank = sorted(v for k, v in found if k == kind).index(x) if part.x != "kind" else 0
+        count = sum(k == kind for k, _ in found)
+        axes.plot(curves.mean(0), color=COLORS[kind], alpha=0.35 + 0.65 * (rank + 1) / count, lw=1.2)
+    axes.set(xlabel="epoch", ylabel="validation cost / untrained")
+    axes.grid(alpha=0.3)
+
+
+def _finite(value: float) -> float:
+    return value if np.isfinite(value) else 0.0
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def write_rows(out: Path, name: str, rows: Sequence[Row], days: Sequence[Day], settings: dict[str, Any]) -> None:
+    """JSON with everything but waves; CSV by day and by wave."""
+    kept = [{key: value for key, value in row.items() if key != "waves"} for row in rows]
+    content = {"settings": settings, "machine": machine(), "days": [day.name for day in days], "rows": tidy(kept)}
+    write_atomically(out / f"{name}.json", json.dumps(content, indent=1))
+    who = [key for key in ("policy", "kind", "milliseconds", "steps", "temperature", "seed") if key in rows[0]]
+    by_day = [[*(row[k] for k in who), day.short, cost] for row in rows for day, cost in zip(days, row["costs"], strict=True)]
+    write_csv(out / f"{name}_days.csv", [*who, "day", "cost"], by_day)
+    columns = ("epoch", "open", "must", "served", "routes", "cost")
+    by_wave = [
+        [*(row[k] for k in who), day.short, *(wave[c] for c in columns)]
+        for row in rows
+        for day, waves in zip(days, row["waves"], strict=True)
+        for wave in waves
+    ]
+    write_csv(out / f"{name}_waves.csv", [*who, "day", *columns], by_wave)
+
+
+def write_tables(out: Path, name: str, tables: dict[str, Grid], console: Console) -> None:
+    """Print tables and keep them as text and Markdown."""
+    write_atomically(out / f"{name}.txt", show([console_table(title, grid) for title, grid in tables.items()], console))
+    text = "\n".join(f"**{title}**\n\n{markdown(grid)}" for title, grid in tables.items())
+    write_atomically(out / f"{name}.md", text)
+
+
+def write_figure(out: Path, name: str, figure: Figure) -> None:
+    save_figure(figure, out, name)

@@ -1,0 +1,46 @@
+"""Sizes of the study: a quick one on generated instances, and one on the competition's data that two cores can afford."""
+
+from dataclasses import dataclass, field
+
+from experiments.dvrptw.evaluate import Judge
+from experiments.dvrptw.labels import Labeling
+from experiments.dvrptw.models import Architecture
+from experiments.dvrptw.solver import Budget
+
+
+@dataclass(frozen=True)
+class Size:
+    """Days, seeds, budgets in milliseconds, steps K and temperatures of the parts; ``steps`` is K where it is not studied."""
+
+    arrivals: int  # M, drawn per wave
+    train: int
+    validation: int
+    test: int
+    seeds: int
+    epochs: int
+    milliseconds: tuple[float, ...]
+    ks: tuple[int, ...]
+    temperatures: tuple[float, ...]
+    steps: int
+    validate: Judge  # of epochs
+    judge: Judge  # of test days
+    labeling: Labeling  # of train days without published labels
+    hindsight: Labeling  # of test days, from which gaps are measured
+    customers: int = 60  # of generated instances
+    rare: tuple[float, ...] = ()  # milliseconds with one seed alone
+    kinds: tuple[str, ...] = ("pfy", "target", "heuristic")  # layers that are compared at equal time
+    model: Architecture = field(default_factory=Architecture)
+
+
+QUICK = Size(
+    arrivals=14, train=6, validation=3, test=5, seeds=2, epochs=3, milliseconds=(1.0, 5.0), ks=(10, 1000),
+    temperatures=(10.0, 100.0), steps=1000, validate=Judge(iterations=50), judge=Judge(iterations=200),
+    labeling=Labeling(Budget(iterations=1000)),
+    hindsight=Labeling(Budget(iterations=2000)),
+)  # fmt: skip
+FULL = Size(
+    arrivals=50, train=30, validation=8, test=20, seeds=3, epochs=15, milliseconds=(1.0, 5.0, 10.0, 50.0, 100.0),
+    ks=(1, 10, 100, 1000, 10_000), temperatures=(1.0, 10.0, 100.0, 1000.0), steps=1000, validate=Judge(iterations=100),
+    judge=Judge(iterations=1000), labeling=Labeling(Budget(seconds=120.0)), hindsight=Labeling(Budget(seconds=60.0)), customers=250,
+    rare=(1000.0,),
+)  # fmt: skip

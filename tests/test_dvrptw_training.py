@@ -1,0 +1,312 @@
+"""Models, layers, training, and the study from end to end on generated days."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+pytest.importorskip("pyvrp")
+
+import torch
+from rich.console import Console
+
+import movegrad as mg
+from experiments.dvrptw import engine, report, studies
+from experiments.dvrptw.__main__ import bench_of, main, parsed, reference_costs, study
+from experiments.dvrptw.data import Source
+from experiments.dvrptw.engine import Engine
+from experiments.dvrptw.evaluate import Judge, play
+from experiments.dvrptw.instances import read
+from experiments.dvrptw.intervals import crossed
+from experiments.dvrptw.labels import Example, Labeling, anticipative, examples
+from experiments.dvrptw.layers import KINDS, LayerSettings, Prepared, make_layer, plan_by_annealing, problem_of
+from experiments.dvrptw.models import Architecture, PrizeModel, graph, load, predict, save
+from experiments.dvrptw.policies import Policy
+from experiments.dvrptw.solver import Budget, restricted, served
+from experiments.dvrptw.train import Splits, Training, train
+
+SOURCE = Source(None, 8, 25)
+LABELING = Labeling(Budget(iterations=100))
+SMALL = Training(LayerSettings("target", steps=50), epochs=2, judge=Judge(iterations=10))
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory):
+    days = tuple(SOURCE.days("train", 2))
+    return Splits(SOURCE, days, tuple(SOURCE.days("validation", 1)), LABELING, tmp_path_factory.mktemp("labels"))
+
+
+@pytest.fixture(scope="module")
+def prepared(splits):
+    labels = anticipative(SOURCE, splits.train, LABELING, Engine(workers=0), splits.cache)
+    return [Prepared(example) for example in examples(SOURCE, splits.train, labels)]
+
+
+# --- models ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "weights"), [("gnn", 2271), ("mlp", 551), ("linear", 21)])
+def test_models_have_the_stated_size_and_survive_a_round_trip(kind, weights, prepared, tmp_path):
+    model = PrizeModel(Architecture(kind), seed=3)
+    assert sum(p.numel() for p in model.parameters()) == weights
+    model.standardize([graph(example.wave) for example in prepared])
+    wave = prepared[0].wave
+    prizes = predict(model, wave)
+    assert prizes.shape == (len(wave),)
+    save(model, tmp_path)
+    np.testing.assert_array_equal(predict(load(tmp_path), wave), prizes)
+    assert {p.name for p in tmp_path.iterdir()} == {"model.json", "weights.npz"}
+    with np.load(tmp_path / "weights.npz", allow_pickle=False) as saved:
+        assert all(saved[name].dtype.kind == "f" for name in saved.files), "plain numbers, no pickle"
+
+
+def test_features_are_standardized_over_requests(prepared):
+    graphs = [graph(example.wave) for example in prepared]
+    model = PrizeModel(Architecture())
+    model.standardize(graphs)
+    rows = torch.cat([model.scaled(g.nodes[1:]) for g in graphs])
+    np.testing.assert_allclose(rows.mean(0), 0, atol=1e-4)
+    spread = rows.std(0).numpy()
+    assert (np.isclose(spread, 1, atol=1e-3) | np.isclose(spread, 0, atol=1e-3)).all()
+
+
+def test_graph_network_averages_messages_over_incoming_arcs(prepared):
+    """One convolution by plain loops."""
+    g = graph(prepared[0].wave)
+    model = PrizeModel(Architecture(), seed=1)
+    x, layer = torch.randn(len(g.nodes), 10), model.layers[0]
+    expected = []
+    for j in range(len(x)):
+        incoming = [k for k in range(g.arcs.shape[1]) if g.arcs[1, k] == j]
+        messages = [layer.messages(torch.cat([g.durations[k], x[g.arcs[0, k]]])) for k in incoming]
+        mean = torch.stack(messages).mean(0) if messages else torch.zeros(10)
+        expected.append(layer.update_node(torch.cat([x[j], mean])))
+    torch.testing.assert_close(layer(x, g.arcs, g.durations), torch.stack(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_wrong_models_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="model must be one of gnn, mlp, linear, got 'tree'"):
+        Architecture("tree")
+    with pytest.raises(FileNotFoundError, match=r"holds no model\.json"):
+        load(tmp_path)
+
+
+# --- layers ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_give_probabilities_and_serve_what_must_go(kind, prepared):
+    example = max(prepared, key=lambda e: e.wave.must.sum())
+    theta = np.random.default_rng(0).normal(1000, 500, len(example.target))
+    settings = LayerSettings(kind, steps=60, chains=2 if kind in ("target", "random") else 1, samples=2, temperature=300.0)
+    answer = make_layer(settings, 5)(theta, example, 7)
+    assert answer.mean.shape == theta.shape
+    assert ((answer.mean >= 0) & (answer.mean <= 1)).all()
+    assert example.wave.must.any()
+    np.testing.assert_allclose(answer.mean[example.wave.must[1:]], 1.0)
+    again = make_layer(settings, 5)(theta, example, 7)
+    np.testing.assert_array_equal(answer.mean, again.mean)
+    assert answer.steps > 0
+
+
+def test_a_long_chain_agrees_with_enumeration(prepared):
+    """The layer's P(served) on a small wave, against all its solutions: 4 standard errors over 16 chains."""
+    whole = max(prepared, key=lambda e: e.wave.must.sum()).wave
+    few = np.r_[0, np.flatnonzero(whole.must)[:1], np.flatnonzero(~whole.must)[1:4]]
+    wave = restricted(whole, np.isin(np.arange(len(whole) + 1), few), whole.must)
+    problem, alone = problem_of(wave), [[int(i)] for i in np.flatnonzero(wave.must)]
+    example = Prepared(Example(wave, alone, "small"))
+    theta, t = np.full(len(wave), 2500.0), 1000.0
+    states = np.array([problem.encode(problem.routes(s)) for s in problem.states()])
+    chosen = np.array([served(problem.routes(s), len(wave)) for s in states])
+    values = (chosen @ theta - [wave.cost(problem.routes(s)) for s in states]) / t
+    weights = np.exp(values - values.max())
+    expected = weights @ chosen / weights.sum()
+    runs = np.array([
+        make_layer(LayerSettings("target", steps=20_000, temperature=t), seed)(theta, example, 0).mean for seed in range(16)
+    ])  # fmt: skip
+    error = runs.std(0, ddof=1) / 4
+    assert (np.abs(runs.mean(0) - expected) <= 4 * error + 1e-3).all()
+
+
+def test_heuristic_starts_are_better_than_the_target(prepared):
+    example = max(prepared, key=lambda e: len(e.wave))
+    theta = np.full(len(example.target), 3000.0)
+    cold = LayerSettings("heuristic", steps=1, temperature=1e-3)
+    out = mg.sample(example.problem, theta, steps=1, temperature=1e-3, start=mg.start.Heuristic(example.solution))
+    value = lambda routes: theta @ served(routes, len(theta)) - example.wave.cost(routes)  # noqa: E731
+    assert value(example.problem.routes(out.state[0])) > value(example.routes)
+    assert make_layer(cold, 0)(theta, example, 0).mean.sum() >= example.target.sum()
+
+
+def test_time_budgets_are_kept_and_layers_checked(prepared):
+    example = prepared[0]
+    for kind in ("target", "pfy"):
+        assert make_layer(LayerSettings(kind, milliseconds=2.0), 0)(np.zeros(len(example.target)), example, 0).steps >= 0
+    with pytest.raises(ValueError, match="layer must be one of"):
+        LayerSettings("magic", steps=1)
+    with pytest.raises(ValueError, match="milliseconds or steps"):
+        LayerSettings("pfy")
+
+
+def test_annealing_plans_waves_for_evaluation(prepared):
+    example = max(prepared, key=lambda e: len(e.wave))
+    found = plan_by_annealing(example.wave, np.full(len(example.target), np.inf), 2000, 0)
+    example.wave.check(found.routes)
+    assert served(found.routes, len(example.target)).all()
+    row = play(SOURCE, Policy("greedy"), SOURCE.days("test", 1)[0], Judge("movegrad", 500))
+    assert row["cost"] == sum(wave["cost"] for wave in row["waves"])
+
+
+# --- training ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_run_goes_on_with_the_same_result(splits, tmp_path):
+    whole = train(splits, SMALL, tmp_path / "whole")
+    train(splits, replace(SMALL, epochs=1), tmp_path / "parts")
+    (tmp_path / "parts" / "history.json").unlink()  # as if killed after the first epoch
+    resumed = train(splits, SMALL, tmp_path / "parts")
+    strip = lambda history: [{k: v for k, v in e.items() if k not in ("seconds", "layer_ms")} for e in history["epochs"]]  # noqa: E731
+    assert strip(resumed) == strip(whole)
+    with np.load(tmp_path / "whole" / "state.npz") as a, np.load(tmp_path / "parts" / "state.npz") as b:
+        assert set(a.files) == set(b.files)
+        assert all((a[name] == b[name]).all() for name in a.files if name != "history")
+    assert train(splits, SMALL, tmp_path / "whole") == whole, "a finished run is read"
+
+
+def test_seeds_differ_and_names_tell_runs_apart(splits, tmp_path):
+    one = train(splits, replace(SMALL, epochs=1), tmp_path / "one")
+    two = train(splits, replace(SMALL, epochs=1, seed=1), tmp_path / "two")
+    assert one["epochs"][1]["error"] != two["epochs"][1]["error"]
+    names = {SMALL.name, replace(SMALL, seed=1).name, replace(SMALL, rate=1e-3).name, replace(SMALL, epochs=9).name}
+    assert len(names) == 4
+
+
+def test_training_imitates_the_label(prepared):
+    """One wave, many steps: θ serves what the label serves."""
+    example = max(prepared, key=lambda e: min(e.target.sum(), (1 - e.target).sum()))
+    model = PrizeModel(Architecture("mlp"))
+    model.standardize([graph(example.wave)])
+    optimizer, layer = torch.optim.Adam(model.parameters(), 1e-2), make_layer(LayerSettings("heuristic", steps=300), 0)
+    g, errors = graph(example.wave), []
+    for step in range(150):
+        theta = model(g)
+        difference = layer(theta.detach().double().numpy(), example, step).mean - example.target
+        optimizer.zero_grad()
+        (theta * torch.from_numpy(difference).float()).sum().backward()
+        optimizer.step()
+        errors.append(np.abs(difference).mean())
+    assert 0 < example.target.mean() < 1
+    assert np.mean(errors[-20:]) < 0.5 * np.mean(errors[:20])
+
+
+# --- statistics ----------------------------------------------------------------------------------------------------------------
+
+
+def test_intervals_over_seeds_and_days_cover_their_mean():
+    """95 % intervals of 2000 draws miss the mean in 5 % of cases at most; three standard errors of that share are 1.5 points."""
+    rng = np.random.default_rng(0)
+    missed = 0
+    for _ in range(2000):
+        y = 1.0 + rng.normal(0, 0.7, (3, 1)) + rng.normal(0, 1.5, (1, 20)) + rng.normal(0, 0.5, (3, 20))
+        interval = crossed(y)
+        missed += not interval.low <= 1.0 <= interval.high
+    assert missed / 2000 < 0.065
+    assert crossed([[1.0, 2.0, 3.0]]).half == pytest.approx(2.484, abs=1e-3)  # t(2) · 1/√3
+    assert crossed([[2.0]]).half == float("inf")
+    assert crossed(np.ones((2, 3))).half == 0
+
+
+def test_paired_differences_are_by_day():
+    reference = np.array([100.0, 200.0])
+    first = [{"costs": [110, 240], "seed": 0}, {"costs": [110, 220], "seed": 1}]
+    second = [{"costs": [120, 240], "seed": 0}]
+    assert report.paired(first, second, reference).mean == pytest.approx(-7.5)  # (−10, 0) and (−10, −10)
+    assert report.paired(second, second, reference).mean == 0
+
+
+# --- the study ------------------------------------------------------------------------------------------------------------------
+
+
+def tiny_study(out: Path, *words: str) -> list[str]:
+    sizes = {"seeds": 2, "epochs": 1, "train": 2, "validation": 1, "test": 2, "arrivals": 8, "iterations": 10, "ms": 1, "steps": 20}
+    options = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+    return ["study", "--out", str(out), "--workers", "0", *options, *words]
+
+
+@pytest.fixture(scope="module")
+def study_folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    options = parsed(tiny_study(out, "--only", "anticipative", "policies", "budget", "starts"))
+    study(options, Console(quiet=True))
+    return out
+
+
+def test_the_study_writes_tables_figures_and_rows(study_folder):
+    for name in ("policies", "budget", "starts"):
+        for ending in (".json", ".txt", ".md", "_days.csv", "_waves.csv"):
+            assert (study_folder / f"{name}{ending}").stat().st_size > 50
+    for name in ("budget", "starts"):
+        assert (study_folder / f"{name}.png").stat().st_size > 5000
+    rows = json.loads((study_folder / "budget.json").read_text())["rows"]
+    assert [(row["kind"], row["seed"]) for row in rows] == [(k, s) for k in ("pfy", "target", "heuristic") for s in (0, 1)]
+    assert all(len(row["costs"]) == 2 and len(row["validation"]) == 2 for row in rows)
+    assert "| 1 ms | chain, heuristic(target) | PFY, PyVRP |" in (study_folder / "budget.md").read_text()
+
+
+def test_a_second_run_reads_everything(study_folder, monkeypatch):
+    before = (study_folder / "budget.json").read_text()
+
+    def computed(task):
+        assert task.function.endswith("train_task"), f"{task.function} ran again"
+        assert (Path(task.arguments["folder"]) / "history.json").exists(), "training ran again"
+        return json.loads((Path(task.arguments["folder"]) / "history.json").read_text())
+
+    monkeypatch.setattr(engine, "call", computed)
+    study(parsed(tiny_study(study_folder, "--only", "budget")), Console(quiet=True))
+    assert (study_folder / "budget.json").read_text() == before
+
+
+def test_gaps_are_measured_from_hindsight_where_it_is_known(study_folder, tmp_path):
+    bench = bench_of(parsed(tiny_study(study_folder)))
+    others = studies.policy_rows(bench)
+    costs, of = reference_costs(study_folder / "anticipative.json", bench.test, others)
+    assert of == "the anticipative costs"
+    greedy = np.array(next(row["costs"] for row in others if row["policy"] == "greedy"))
+    assert (costs <= greedy).all(), "a run in hindsight starts from the greedy routes"
+    fallback, of = reference_costs(tmp_path / "none.json", bench.test, others)
+    assert (fallback == greedy).all()
+    assert "greedy" in of
+
+
+def test_other_commands(tmp_path, capsys):
+    def run(*words: str) -> str:
+        main([*words, "--out", str(tmp_path), "--workers", "0"])
+        return capsys.readouterr().out
+
+    assert "instances/synthetic-n60-s0.txt" in run("generate", "--train", "1")
+    assert read(tmp_path / "instances" / "synthetic-n60-s0.txt").customers == 60
+    assert "synthetic-n60-s0/0: " in run("labels", "--train", "1", "--seconds", "0.05", "--arrivals", "8")
+    (label,) = json.loads((tmp_path / "labels_train.json").read_text()).values()
+    assert label["cost"] > 0
+    sizes = ("--seeds", "1", "--epochs", "1", "--train", "1", "--validation", "1", "--test", "1", "--arrivals", "8")
+    assert "best epoch" in run("train", "--kinds", "pfy", "--steps", "5", *sizes)
+    (model,) = (tmp_path / "work" / "models").iterdir()
+    shown = run("evaluate", "--policy", "greedy", str(model), "--iterations", "5", *sizes)
+    assert "0.00" in shown
+    assert (tmp_path / "evaluation_waves.csv").exists()
+    assert "day.html" in run("picture", "--policy", str(model), "--iterations", "5", *sizes)
+    with pytest.raises(SystemExit, match=r"splits\.json"):
+        main(["--data", str(tmp_path)])
+
+
+def test_the_module_is_a_command():
+    command = [sys.executable, "-m", "experiments.dvrptw", "--help"]
+    assert "--engine" in subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
