@@ -236,8 +236,8 @@ def dissolve(data, guide, state, first):
     """Take out the route that begins at ``first`` and insert its stops in other routes, as far as they pay; if that is no gain, go
     back. What a vehicle costs is saved by its last stop alone, so that single moves hardly ever give up a route.
     """
-    for i in range(len(state.next)):
-        state.saved[i] = state.next[i]
+    for k in range(len(state.next)):
+        state.saved[k] = state.next[k]
     total, i, top = 0.0, np.int64(first), state.counts[SERVED]
     while i != 0:
         move = (i, np.int64(0), np.int64(state.next[i]))
@@ -256,8 +256,8 @@ def dissolve(data, guide, state, first):
             at -= 1
     if whole and total > LEAST:
         return True
-    for i in range(len(state.next)):
-        state.next[i] = state.saved[i]
+    for k in range(len(state.next)):
+        state.next[k] = state.saved[k]
     prepare(data, guide, 1.0, state)
     return False
 
