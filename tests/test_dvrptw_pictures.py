@@ -64,7 +64,7 @@ def test_a_person_can_step_through_the_page(day, tmp_path):
         pytest.skip(f"no browser among {', '.join(BROWSERS)}")
     (tmp_path / "day.html").write_text(page(day, "a day"), encoding="utf-8")
     with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser = p.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-background-networking"])
         tab = browser.new_page()
         problems: list[str] = []
         tab.on("pageerror", lambda error: problems.append(str(error)))
