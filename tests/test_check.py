@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad.check import WrongProblem
+from movegrad.check import WrongProblem, stationary_law
 from movegrad.problems import Hypercube, Knapsack, TopK
 from movegrad.problems import hypercube as cube_moves
 from movegrad.problems import top_k as swap_moves
@@ -409,6 +409,24 @@ def test_problem_without_listed_states_says_what_is_not_proved():
 def test_too_large_set_is_refused_before_any_work():
     with pytest.raises(ValueError, match="must have at most 100 solutions"):
         mg.check(Hypercube(60), max_states=100)
+
+
+def test_a_set_without_solutions_is_refused():
+    problem = Hypercube(3)
+    empty = mg.Problem(problem.data, problem.state, problem.moves, 3, states=lambda: iter([]))
+    with pytest.raises(ValueError, match=r"states of .* must list at least one solution, got none\."):
+        mg.check(empty)
+
+
+def test_stationary_law_is_as_exact_for_rare_states_as_for_common_ones():
+    """A birth-death chain over 30 orders of magnitude, by the product formula."""
+    up, down = 1e-3 * np.ones(9), np.ones(9)
+    rates = np.diag(up, 1) + np.diag(down, -1)
+    wanted = 1e-3 ** np.arange(10)
+    np.testing.assert_allclose(stationary_law(rates.copy()), wanted / wanted.sum(), rtol=1e-13)
+    order = np.random.default_rng(0).permutation(10)
+    np.testing.assert_allclose(stationary_law(rates[order][:, order]), (wanted / wanted.sum())[order], rtol=1e-13)
+    assert np.isnan(stationary_law(np.zeros((2, 2)))).all()
 
 
 def test_large_objectives_do_not_make_all_probabilities_vanish():

@@ -1,5 +1,7 @@
 """Routing: bad input is one sentence that says what and where; routes and arrays are two ways to write the same."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -96,14 +98,26 @@ STARTS = {
     "no such request": ([[3]], r"routes must hold requests in 1\.\.2, got 3\."),
     "the depot": ([[0, 1]], r"routes must hold requests in 1\.\.2, got 0\."),
     "half a request": ([[1.5]], r"routes must hold requests in 1\.\.2, got 1\.5\."),
-    "must be served": ([[1]], r"start must be in the set, got \[ 0  0 -1\] for chain 0 of example 0\."),
-    "late": ([[2, 1]], r"start must be in the set, got \[0 0 1\] for chain 0 of example 0\."),
-    "array: two before one": (np.array([0, 2, 2]), r"start must be in the set, got \[0 2 2\]"),
-    "array: a circle": (np.array([0, 2, 1]), r"start must be in the set, got \[0 2 1\]"),
-    "array: after itself": (np.array([0, 1, 0]), r"start must be in the set, got \[0 1 0\]"),
-    "array: to one not served": (np.array([0, -1, 1]), r"start must be in the set, got \[ 0 -1  1\]"),
-    "array: too far": (np.array([0, 0, 9]), r"start must be in the set, got \[0 0 9\]"),
-    "array: depot": (np.array([1, 0, 0]), r"start must be in the set, got \[1 0 0\]"),
+    "must be served": ([[1]], r"start must be in the set, got \[ 0  0 -1\] for chain 0 of example 0: request 2 must be served\."),
+    "late": (
+        [[2, 1]],
+        r"start must be .* of example 0: route \[2, 1\] reaches request 1 at [\d.]+, after its window closes at 5\.",
+    ),
+    "array: two before one": (np.array([0, 2, 2]), r"start must be in the set, got \[0 2 2\].*: request 2 comes after 2 others\."),
+    "array: a circle": (
+        np.array([0, 2, 1]),
+        r"start must be in the set, got \[0 2 1\].*: requests \[1, 2\] follow each other without the depot\.",
+    ),
+    "array: after itself": (
+        np.array([0, 1, 0]),
+        r"start must be in the set, got \[0 1 0\].*: requests \[1\] follow each other without the depot\.",
+    ),
+    "array: to one not served": (
+        np.array([0, -1, 1]),
+        r"start must be in the set, got \[ 0 -1  1\].*: request 1 comes after 2, but is not served\.",
+    ),
+    "array: too far": (np.array([0, 0, 9]), r"start must be in the set, got \[0 0 9\].*: entry 2 must be in -1\.\.2, .*got 9\."),
+    "array: depot": (np.array([1, 0, 0]), r"start must be in the set, got \[1 0 0\].*: entry 0 .* must be 0, got 1\."),
     "array: length": (np.array([0, 0]), r"start must have a last axis of 3 entries, got shape \(2,\)\."),
 }
 
@@ -123,9 +137,30 @@ def test_bad_start_is_one_sentence(name):
 def test_too_many_vehicles_and_too_much_load_are_refused():
     problem = PrizeCollectingVRPTW(Instance(**{**GOOD, "max_vehicles": 1, "capacity": 2, "windows": [[0, 99]] * 3}))
     assert not problem.is_feasible([[1], [2]])
+    assert problem.complaint(problem.encode([[1], [2]])) == "2 routes are more than the 1 vehicles"
     assert not problem.is_feasible([[1, 2]])
+    assert problem.complaint(problem.encode([[1, 2]])) == "route [1, 2] has demand 3, above the capacity 2"
     assert problem.is_feasible([[2]])
     assert problem.is_feasible([])
+
+
+@pytest.mark.parametrize("what", [{}, {"binding": True, "must": "some"}, {"capacity": True, "fleet": 2}])
+def test_there_is_a_reason_for_exactly_those_arrays_that_are_no_solutions(what):
+    problem = PrizeCollectingVRPTW(instance(3, 1, **what))
+    refused = 0
+    for entries in product(range(-2, 5), repeat=3):
+        solution = np.array([0, *entries])
+        assert bool(problem.complaint(solution)) != problem.is_feasible(solution)
+        refused += not problem.is_feasible(solution)
+    assert 0 < refused < 7**3
+
+
+def test_a_list_of_solutions_is_no_list_of_routes():
+    problem = PrizeCollectingVRPTW(instance(3, 1))
+    plans = [[[1, 2], [3]], [[3]]]
+    arrays = [problem.encode(plan) for plan in plans]
+    assert np.array_equal(problem.encode(arrays), problem.encode(plans))
+    assert problem.encode([np.array([1, 2]), np.array([3])]).tolist() == arrays[0].tolist()
 
 
 def test_a_fleet_that_cannot_serve_what_it_must_is_said_when_chains_start():

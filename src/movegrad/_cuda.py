@@ -30,7 +30,7 @@ from movegrad._cuda_memory import Memory, instances, uploaded, wrong_words
 from movegrad._device import Arrays, arrays_of
 from movegrad._kernel import Chains
 from movegrad._specialise import readable_errors
-from movegrad.problem import Problem
+from movegrad.problem import Problem, outside
 
 THREADS = 32, 256  # of a block, fewest and most: one block for each multiprocessor, if there are enough chains
 BLOCK_STEPS = 1 << 31  # of all chains in one launch
@@ -66,7 +66,7 @@ def observe(problem: Problem, solutions: Any) -> Any:
         _launcher(kernel, n, arrays.index, stream)(*places)
         bad = int(_found(arrays, wrong)[BAD_START])
     if bad < NOTHING_WRONG:
-        raise ValueError(f"y must be in the set, got {arrays.numpy(solutions[bad])} in row {bad}.")
+        raise outside(problem, "y", arrays.numpy(solutions[bad]), f" in row {bad}")
     return out
 
 
@@ -203,4 +203,4 @@ def _look(memory: Memory, settings: Any) -> None:
     size = int(batch.state_sizes[0][e])
     at = int(batch.state_sizes[0][:e].sum()) * memory.rows + (c * size if memory.rows == settings.chains else 0)
     got = arrays.numpy(memory.start[at : at + size])
-    raise ValueError(f"{settings.start_name} must be in the set, got {got} for chain {c} of example {e}.")
+    raise batch.outside(settings.start_name, got, c, e)

@@ -28,7 +28,7 @@ from movegrad._layout import Packed, offsets, pack
 from movegrad._rng import ODOMETER_SIZE
 from movegrad._specialise import readable_errors
 from movegrad._threads import get_threads, parallel, split
-from movegrad.problem import Problem
+from movegrad.problem import Problem, outside
 from movegrad.schedules import Steady
 
 _SERIAL_STEPS = 20_000  # below this, handing work to a thread costs more than it saves
@@ -42,8 +42,8 @@ _EMPTY = np.zeros(0)
 class Batch(NamedTuple):
     """Examples to run: each has a θ and an instance of one kind of problem. All arrays lie example after example."""
 
-    problem: Problem  # one of the instances: its functions are those of all
-    packed: Packed
+    problems: tuple[Problem, ...]  # the instances
+    packed: Packed  # their data
     which: np.ndarray  # (E,) instance of each example
     theta: np.ndarray  # flat
     theta_at: np.ndarray  # (E+1,)
@@ -51,14 +51,23 @@ class Batch(NamedTuple):
     state_sizes: np.ndarray  # (fields, E)
 
     @property
+    def problem(self) -> Problem:
+        """One of the instances: its functions are those of all."""
+        return self.problems[0]
+
+    @property
     def examples(self) -> int:
         return len(self.which)
+
+    def outside(self, name: str, solution: np.ndarray, chain: int, example: int) -> ValueError:
+        """The error for a start that is not in the set."""
+        return outside(self.problems[self.which[example]], name, solution, f" for chain {chain} of example {example}")
 
 
 def shared_batch(problem: Problem, theta: np.ndarray) -> Batch:
     """One instance for all rows of θ (E, d)."""
     which, at, sizes, state_sizes = _shared_layout(len(theta), problem.size, problem.state_sizes.tobytes())
-    return Batch(problem, problem.packed, which, theta.reshape(-1), at, sizes, state_sizes)
+    return Batch((problem,), problem.packed, which, theta.reshape(-1), at, sizes, state_sizes)
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +85,7 @@ def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> B
     distinct = {id(p): p for p in problems}
     place = {key: i for i, key in enumerate(distinct)}
     return Batch(
-        first,
+        tuple(distinct.values()),
         pack([p.data for p in distinct.values()]),
         np.array([place[id(p)] for p in problems]),
         joined([t.reshape(-1) for t in thetas]),
@@ -214,8 +223,8 @@ def run(
     chains.clock[:, DONE] = (NOT_DRAWN if start is None else NOT_LOADED) if kinds is None else np.repeat(kinds, settings.chains)
     every = settings.trace_every
     plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)
-    call = _Caller(kernel, batch.packed, chains, plan, settings.start_name)
-    if not kernel.overloads:  # compile, or load from disk, before the clock starts
+    call = _Caller(kernel, batch, chains, plan, settings.start_name)
+    if settings.time_limit is not None or not kernel.overloads:  # compile for these types, or load, before the clock starts
         with readable_errors(batch.problem.name):
             call(settings.schedule.steps(0, 1, 1), False, 0, 0)
     begin = perf_counter()
@@ -287,16 +296,16 @@ def _per_chain(value: Any, chains: int) -> Any:
 class _Caller:
     """Calls the kernel on a range of chains; bad starts become an error."""
 
-    def __init__(self, kernel: Callable, packed: Packed, chains: Chains, plan: Plan, start_name: str) -> None:
-        self._kernel, self._packed, self._chains, self._plan, self._start_name = kernel, packed, chains, plan, start_name
+    def __init__(self, kernel: Callable, batch: Batch, chains: Chains, plan: Plan, start_name: str) -> None:
+        self._kernel, self._batch, self._chains, self._plan, self._start_name = kernel, batch, chains, plan, start_name
 
     def __call__(self, heat, last: bool, low: int, high: int) -> None:
-        bad = self._kernel(self._packed.flat, self._packed.table, self._chains, self._plan, heat, last, low, high)
+        bad = self._kernel(*self._batch.packed, self._chains, self._plan, heat, last, low, high)
         if bad >= 0:
             e, c = divmod(bad, self._plan.chains)
             at = self._chains.state_at[0]
             got = self._chains.states[0][at[bad] : at[bad + 1]]
-            raise ValueError(f"{self._start_name} must be in the set, got {got} for chain {c} of example {e}.")
+            raise self._batch.outside(self._start_name, got, c, e)
 
 
 def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> None:

@@ -187,6 +187,8 @@ def solutions(problem: Problem, limit: int) -> list[np.ndarray]:
     found = list(islice(listed, limit + 1))
     if len(found) > limit:
         raise ValueError(f"{problem.name} must have at most {limit} solutions to enumerate, got more: use a smaller instance.")
+    if not found:
+        raise ValueError(f"states of {problem.name} must list at least one solution, got none.")
     return found
 
 

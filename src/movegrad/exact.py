@@ -9,7 +9,7 @@ import numpy as np
 
 from movegrad._enumerate import PureProblem, solutions
 from movegrad._validate import finite_vectors, instance_of, integer_in, positive, seed_in
-from movegrad.problem import Problem
+from movegrad.problem import Problem, outside
 from movegrad.sampling import like_solutions
 from movegrad.start import as_solutions
 
@@ -60,11 +60,11 @@ def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.nda
 def fenchel_young(problem: Problem, theta: Any, y: Any, temperature: float = 1.0) -> np.ndarray:
     """ℓ_t(θ; y) = A_t(θ) − ⟨θ, T(y)⟩ − φ(y) = −t·log π(y) ≥ 0 for solutions y (…, size), of shape (…)."""
     theta, oracle = _oracle(problem, theta, temperature)
-    values = like_solutions(y, "y", theta.shape[:-1], problem)
+    values = like_solutions(problem.encode(y), "y", theta.shape[:-1], problem)
     pure, rows = PureProblem(problem), values.reshape(-1, values.shape[-1])
     for row in rows:
         if not pure.contains(as_solutions(row, problem, "y")):
-            raise ValueError(f"y must be in the set, got {row}.")
+            raise outside(problem, "y", row)
     statistics = np.stack([pure.statistic(row) for row in rows]).reshape(theta.shape)
     phi = np.array([pure.phi(row) for row in rows]).reshape(theta.shape[:-1])
     return temperature * oracle.log_partition(theta, float(temperature)) - (theta * statistics).sum(-1) - phi

@@ -252,7 +252,7 @@ def _checked(theta: Any, problem: Problem) -> jax.Array:
 
 
 def _solutions(y: Any, theta: jax.Array, problem: Problem) -> jax.Array:
-    y, shape = jnp.asarray(y), (*theta.shape[:-1], len(problem.solution))
+    y, shape = jnp.asarray(problem.encode(y)), (*theta.shape[:-1], len(problem.solution))
     if y.shape != shape:
         raise ValueError(f"y must have shape {shape}, got {y.shape}.")
     return y

@@ -197,6 +197,10 @@ class Problem:
         """What a user may give for solutions, such as routes, as arrays of solutions. Arrays stay as they are."""
         return value
 
+    def complaint(self, solution: np.ndarray) -> str:
+        """Why a solution is not in the set, for error messages; empty where the problem has no words for it."""
+        return ""
+
     def read(self, solution: np.ndarray) -> dict[str, Any]:
         """What a user wants to read of a solution beside its array: attributes of the result of :func:`movegrad.solve`."""
         return {}
@@ -248,6 +252,12 @@ def _record(record: Any, what: str, one_dimensional: bool) -> Any:
             raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
         arrays.append(array)
     return type(record)(*arrays)
+
+
+def outside(problem: Problem, name: str, solution: Any, where: str = "") -> ValueError:
+    """The error for a solution that is not in the set, with the problem's reason."""
+    reason = problem.complaint(np.asarray(solution))
+    return ValueError(f"{name} must be in the set, got {solution}{where}{reason and f': {reason}'}.")
 
 
 def _stay(data, state, rng):

@@ -12,7 +12,7 @@ from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_bat
 from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE
 from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in
 from movegrad.diagnostics import Info
-from movegrad.problem import Problem
+from movegrad.problem import Problem, outside
 from movegrad.schedules import Annealing, Custom, Hot, Schedule, Steady
 
 ESTIMATORS = ("mean", "recycled")
@@ -334,7 +334,7 @@ def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
     out = np.zeros((len(solutions), problem.size))
     bad = observer(problem)(*problem.packed, 0, solutions, out)
     if bad >= 0:
-        raise ValueError(f"y must be in the set, got {solutions[bad]} in row {bad}.")
+        raise outside(problem, "y", solutions[bad], f" in row {bad}")
     return solutions, out
 
 

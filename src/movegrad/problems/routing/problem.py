@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from movegrad.problems.routing import arcs as with_arcs
 from movegrad.problems.routing.instance import Instance, alias_table, neighbor_weights, proximity
 from movegrad.problems.routing.moves import MOVES
 from movegrad.problems.routing.search import greedy, improve, random
-from movegrad.problems.routing.state import UNSERVED, Data, State, contains, cost_of, is_route, phi, prepare, statistic
+from movegrad.problems.routing.state import UNSERVED, Data, State, contains, cost_of, drive, is_route, phi, prepare, statistic
 
 NEIGHBORS = 20  # of each request, for local search
 BETA = 0.1
@@ -95,6 +95,8 @@ class PrizeCollectingVRPTW(Problem):
         """Routes → solution (n+1,); a list of such plans → (plans, n+1). Arrays stay as they are."""
         if not isinstance(value, (list, tuple)):
             return value
+        if value and all(isinstance(plan, np.ndarray) and plan.shape == self.solution.shape for plan in value):
+            return np.stack(value)  # solutions: no route has as many stops
         several = (list, tuple, np.ndarray)
         if any(isinstance(stop, several) for route in value if isinstance(route, (list, tuple)) for stop in route):
             return np.stack([self.encode(plan) for plan in value])
@@ -118,6 +120,40 @@ class PrizeCollectingVRPTW(Problem):
 
     def read(self, solution: np.ndarray) -> dict[str, Any]:
         return {"routes": self.routes(solution), "cost": self.cost(solution), "served": solution[1:] != UNSERVED}
+
+    def complaint(self, solution: np.ndarray) -> str:
+        n, after = self.instance.requests, [int(i) for i in solution]
+        for i, following in enumerate(after):
+            if not UNSERVED <= following <= n or (i == 0 and following != 0):
+                return f"entry {i} must be in {UNSERVED}..{n}, and entry 0, the depot's, must be 0, got {following}"
+            if following == UNSERVED and self.data.must[i]:
+                return f"request {i} must be served"
+            if following > 0 and after.count(following) > 1:
+                return f"request {following} comes after {after.count(following)} others"
+            if following > 0 and after[following] == UNSERVED:
+                return f"request {following} comes after {i}, but is not served"
+        plan = self.routes(solution)
+        for route in plan:
+            if reason := self._broken(route):
+                return f"route {route} {reason}"
+        if len(plan) > self.data.fleet:
+            return f"{len(plan)} routes are more than the {self.data.fleet} vehicles"
+        lost = {i for i in range(1, n + 1) if after[i] != UNSERVED} - {i for route in plan for i in route}
+        return f"requests {sorted(lost)} follow each other without the depot" if lost else ""
+
+    def _broken(self, route: Sequence[int]) -> str:
+        """What is wrong with a route."""
+        data, time, load = self.data, self.data.opens[0], self.data.demand[list(route)].sum()
+        if load > data.capacity:
+            return f"has demand {load:g}, above the capacity {data.capacity:g}"
+        for a, b in pairwise([0, *route, 0]):
+            if pure(drive)(data, time, a, b) == np.inf:
+                place = f"request {b}" if b else "the depot"
+                return (
+                    f"reaches {place} at {time + data.travel[a, b]:g}, after its window closes at {self.instance.windows[b, 1]:g}"
+                )
+            time = pure(drive)(data, time, a, b)
+        return ""
 
     def is_feasible(self, routes: Any) -> bool:
         """Are these routes (or this solution) in the set?"""
