@@ -18,7 +18,7 @@ from rich.console import Console
 
 import movegrad as mg
 from experiments.dvrptw import engine, report, studies
-from experiments.dvrptw.__main__ import bench_of, main, parsed, reference_costs, study
+from experiments.dvrptw.__main__ import anticipative_reference, bench_of, main, parsed, study
 from experiments.dvrptw.data import Source
 from experiments.dvrptw.engine import Engine
 from experiments.dvrptw.evaluate import Judge, play
@@ -154,6 +154,9 @@ def test_time_budgets_are_kept_and_layers_checked(prepared):
         LayerSettings("magic", steps=1)
     with pytest.raises(ValueError, match="milliseconds or steps"):
         LayerSettings("pfy")
+    for name in ("steps", "temperature", "chains", "samples", "sigma"):
+        with pytest.raises(ValueError, match=rf"^{name} must be [>≥] 0, got -1\."):
+            LayerSettings("pfy", **{"steps": 5, name: -1})
 
 
 def test_annealing_plans_waves_for_evaluation(prepared):
@@ -277,13 +280,15 @@ def test_a_second_run_reads_everything(study_folder, monkeypatch):
 def test_gaps_are_measured_from_hindsight_where_it_is_known(study_folder, tmp_path):
     bench = bench_of(parsed(tiny_study(study_folder)))
     others = studies.policy_rows(bench)
-    costs, of = reference_costs(study_folder / "anticipative.json", bench.test, others)
-    assert of == "the anticipative costs"
+    costs = anticipative_reference(study_folder / "anticipative.json", bench.test)
     greedy = np.array(next(row["costs"] for row in others if row["policy"] == "greedy"))
     assert (costs <= greedy).all(), "a run in hindsight starts from the greedy routes"
-    fallback, of = reference_costs(tmp_path / "none.json", bench.test, others)
-    assert (fallback == greedy).all()
-    assert "greedy" in of
+    assert anticipative_reference(tmp_path / "none.json", bench.test) is None
+    study(parsed(tiny_study(tmp_path, "--only", "policies")), Console(quiet=True))
+    assert "| greedy | 0.00 ±0.00 |" in (tmp_path / "policies.md").read_text()
+    assert "| greedy | 0.00" not in (study_folder / "policies.md").read_text()
+    assert "paper's best |" in (study_folder / "budget.md").read_text()
+    assert "| 65.2 |" in (study_folder / "budget.md").read_text()
 
 
 def test_other_commands(tmp_path, capsys):
@@ -297,8 +302,10 @@ def test_other_commands(tmp_path, capsys):
     (label,) = json.loads((tmp_path / "labels_train.json").read_text()).values()
     assert label["cost"] > 0
     sizes = ("--seeds", "1", "--epochs", "1", "--train", "1", "--validation", "1", "--test", "1", "--arrivals", "8")
-    assert "best epoch" in run("train", "--kinds", "pfy", "--steps", "5", *sizes)
+    assert "best epoch" in run("train", "--kinds", "pfy", "--steps", "5", "--samples", "2", "--sigma", "3", *sizes)
     (model,) = (tmp_path / "work" / "models").iterdir()
+    trained = json.loads((model / "history.json").read_text())["training"]["layer"]
+    assert (trained["kind"], trained["steps"], trained["samples"], trained["sigma"]) == ("pfy", 5, 2, 3.0)
     shown = run("evaluate", "--policy", "greedy", str(model), "--iterations", "5", *sizes)
     assert "0.00" in shown
     assert (tmp_path / "evaluation_waves.csv").exists()

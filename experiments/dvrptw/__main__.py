@@ -44,6 +44,9 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", default=None, help="layers of the part budget; of the command train, the first")
     parser.add_argument("--steps", type=int, default=None, help="K where it is not studied; of the command train instead of --ms")
     parser.add_argument("--temperature", type=float, default=100.0, help="of the command train")
+    parser.add_argument("--chains", type=int, default=1, help="that are averaged, of the command train")
+    parser.add_argument("--samples", type=int, default=1, help="of the noise in PFY, of the command train")
+    parser.add_argument("--sigma", type=float, default=1.0, help="of the noise in PFY, in seconds, of the command train")
     parser.add_argument("--model", choices=("gnn", "mlp", "linear"), default=None)
     parser.add_argument("--seconds", type=float, default=None, help="processor time for each day in hindsight")
     parser.add_argument("--split", choices=("train", "validation", "test"), default="train", help="of the command labels")
@@ -97,29 +100,30 @@ def study(options: argparse.Namespace, console: Console) -> None:
         costs = studies.anticipative_costs(bench)
         write_atomically(store, json.dumps({"settings": settings, "costs": costs}, indent=1))
     others = studies.policy_rows(bench)
-    reference, of = reference_costs(store, days, others)
-    console.print(f"Gaps are measured from {of}.")
+    reference = anticipative_reference(store, days)
+    known = reference is not None
+    if reference is None:
+        console.print("Gaps are measured from the greedy policy, since anticipative costs are not known (--only anticipative).")
+        reference = np.array(next(row for row in others if row["policy"] == "greedy")["costs"], float)
     if "policies" in options.only:
         report.write_rows(out, "policies", others, days, settings)
         report.write_tables(out, "policies", {"Policies on the test days": report.policies_grid(others, reference)}, console)
     for name in [name for name in options.only if name in studies.PARTS]:
         part = studies.PARTS[name]
         rows = studies.learned_rows(bench, part)
-        tables = {part.title: report.part_grid(part, rows, reference)}
+        papers = known and name == "budget"
+        tables = {part.title: report.part_grid(part, rows, reference, papers)}
         if name == "budget":
             tables["Paired on the same days"] = report.paired_grid(rows, others, reference)
         report.write_rows(out, name, rows, days, settings)
         report.write_tables(out, name, tables, console)
-        report.write_figure(out, name, report.part_figure(part, rows, reference))
+        report.write_figure(out, name, report.part_figure(part, rows, reference, papers))
 
 
-def reference_costs(store: Path, days, others) -> tuple[np.ndarray, str]:
-    """Anticipative costs where all are known, else those of the greedy policy."""
+def anticipative_reference(store: Path, days) -> np.ndarray | None:
+    """Anticipative costs of the days, None where not all are known."""
     known = json.loads(store.read_text(encoding="utf-8"))["costs"] if store.exists() else {}
-    if all(day.name in known for day in days):
-        return np.array([known[day.name] for day in days], float), "the anticipative costs"
-    greedy = next(row for row in others if row["policy"] == "greedy")
-    return np.array(greedy["costs"], float), "the greedy policy, since anticipative costs are not known (--only anticipative)"
+    return np.array([known[day.name] for day in days], float) if all(day.name in known for day in days) else None
 
 
 def labels(options: argparse.Namespace, console: Console) -> None:
@@ -170,7 +174,8 @@ def training(options: argparse.Namespace, console: Console) -> None:
 
     bench = bench_of(options)
     ms = None if options.steps else (options.ms or [10.0])[0]
-    layer = LayerSettings((options.kinds or ["heuristic"])[0], ms, options.steps, options.temperature)
+    kind, noise = (options.kinds or ["heuristic"])[0], {"sigma": options.sigma, "samples": options.samples}
+    layer = LayerSettings(kind, ms, options.steps, options.temperature, options.chains, **noise)
     runs = [bench.training(layer, seed) for seed in range(bench.size.seeds)]
     for run, history in zip(runs, train_all(bench.splits, runs, bench.folder / "models", bench.engine), strict=True):
         spent = sum(epoch["seconds"] for epoch in history["epochs"][1:])

@@ -47,6 +47,12 @@ class LayerSettings:
             raise ValueError(f"layer must be one of {', '.join(KINDS)}, got {self.kind!r}.")
         if (self.milliseconds is None) == (self.steps is None):
             raise ValueError(f"a layer has milliseconds or steps, got {self.milliseconds} and {self.steps}.")
+        for name in ("milliseconds", "steps", "temperature", "chains", "samples"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be > 0, got {value}.")
+        if not self.sigma >= 0:
+            raise ValueError(f"sigma must be ≥ 0, got {self.sigma}.")
 
     @property
     def budget(self) -> str:

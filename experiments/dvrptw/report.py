@@ -17,7 +17,7 @@ from experiments.dvrptw.intervals import Interval, crossed
 from experiments.dvrptw.layers import TITLES
 from experiments.dvrptw.studies import Part, Row
 
-PAPER = {  # best test gap in percent by milliseconds, M = 100; the baseline there is PC-HGS
+PAPER = {  # best test gap in percent by milliseconds, 100 arrivals per wave; the baseline's solver is PC-HGS
     "pfy": {1: 65.2, 5: 13.1, 10: 8.7, 50: 6.5, 100: 6.3, 1000: 5.5},
     "target": {1: 10.0, 5: 12.0, 10: 11.8, 50: 9.1, 100: 8.4, 1000: 7.7},
     "heuristic": {1: 7.8, 5: 7.2, 10: 6.3, 50: 6.2, 100: 5.9, 1000: 5.9},
@@ -44,9 +44,10 @@ def policies_grid(rows: Sequence[Row], reference: np.ndarray) -> Grid:
     return [["policy", "gap, %"], *lines]
 
 
-def part_grid(part: Part, rows: Sequence[Row], reference: np.ndarray) -> Grid:
-    """One line for each layer; gap with its interval over seeds and days, and what training took."""
+def part_grid(part: Part, rows: Sequence[Row], reference: np.ndarray, papers: bool = False) -> Grid:
+    """One line for each layer; gap with its interval over seeds and days, what training took, and the paper's best gap."""
     header = ["layer", "budget", "t", "seeds", "gap, %", "best seed", "best epoch", "steps reached", "layer, ms", "training, s"]
+    header += ["paper's best"] if papers else []
     lines = []
     for (kind, ms, steps, t), runs in grouped(rows, "kind", "milliseconds", "steps", "temperature").items():
         values = gaps(runs, reference)
@@ -54,7 +55,7 @@ def part_grid(part: Part, rows: Sequence[Row], reference: np.ndarray) -> Grid:
         lines.append([
             TITLES[kind], f"{ms:g} ms" if ms is not None else f"K = {steps}", "–" if kind == "pfy" else f"{t:g}", str(len(runs)),
             str(crossed(values)), f"{values.mean(1).min():.2f}", f"{mean['best_epoch']:.0f}", f"{mean['steps_reached']:.0f}",
-            f"{mean['layer_ms']:.2f}", f"{mean['seconds']:.0f}",
+            f"{mean['layer_ms']:.2f}", f"{mean['seconds']:.0f}", *([str(PAPER.get(kind, {}).get(ms, "–"))] if papers else []),
         ])  # fmt: skip
     return [header, *lines]
 
@@ -101,8 +102,8 @@ def console_table(title: str, grid: Grid) -> Any:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def part_figure(part: Part, rows: Sequence[Row], reference: np.ndarray) -> Figure:
-    """Left: gap by the setting that is studied. Right: validation cost by epoch."""
+def part_figure(part: Part, rows: Sequence[Row], reference: np.ndarray, papers: bool = False) -> Figure:
+    """Left: gap by the setting that is studied, with the paper's best as dashed lines. Right: validation cost by epoch."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     if part.x == "kind":
         for place, ((kind,), runs) in enumerate(grouped(rows, "kind").items()):
@@ -116,7 +117,12 @@ def part_figure(part: Part, rows: Sequence[Row], reference: np.ndarray) -> Figur
             values = [crossed(gaps(by_x[x,], reference)) for x in xs]
             halves = [_finite(v.half) for v in values]
             left.errorbar(xs, [v.mean for v in values], halves, fmt="o-", capsize=3, color=COLORS[kind], label=TITLES[kind])
+            if papers and kind in PAPER:
+                left.plot(*zip(*PAPER[kind].items(), strict=True), "--", lw=1, color=COLORS[kind], alpha=0.6)
         left.set_xscale("log")
+        if papers:
+            left.plot([], [], "--", lw=1, color="gray", label="paper's best, 100 arrivals")
+            left.set_ylim(0, 40)
     names = {"milliseconds": "time of the layer, ms", "steps": "K", "temperature": "temperature t, s", "kind": ""}
     left.set(xlabel=names[part.x], ylabel="test gap, % (95 % over seeds and days)")
     left.grid(alpha=0.3)
