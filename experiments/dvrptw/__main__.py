@@ -111,7 +111,7 @@ def study(options: argparse.Namespace, console: Console) -> None:
     for name in [name for name in options.only if name in studies.PARTS]:
         part = studies.PARTS[name]
         rows = studies.learned_rows(bench, part)
-        papers = known and name == "budget"
+        papers = known and name == "budget" and bench.source.folder is not None
         tables = {part.title: report.part_grid(part, rows, reference, papers)}
         if name == "budget":
             tables["Paired on the same days"] = report.paired_grid(rows, others, reference)

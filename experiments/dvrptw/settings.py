@@ -33,7 +33,7 @@ class Size:
 
 
 QUICK = Size(
-    arrivals=14, train=6, validation=3, test=5, seeds=2, epochs=3, milliseconds=(1.0, 5.0), ks=(10, 1000),
+    arrivals=14, train=14, validation=4, test=8, seeds=2, epochs=8, milliseconds=(1.0, 5.0), ks=(10, 1000),
     temperatures=(10.0, 100.0), steps=1000, validate=Judge(iterations=50), judge=Judge(iterations=200),
     labeling=Labeling(Budget(iterations=1000)),
     hindsight=Labeling(Budget(iterations=2000)),
