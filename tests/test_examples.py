@@ -50,3 +50,16 @@ def test_the_instance_of_the_routing_example_is_the_same_for_the_same_seed():
     assert (prizes == again).all()
     assert (one.durations != other.durations).any()
     assert (one.durations != one.durations.T).any()
+
+
+@pytest.mark.filterwarnings("ignore:::(pyepo|torch|tqdm|multiprocess|pathos|sklearn)")
+def test_every_loss_of_the_pyepo_example_learns():
+    pytest.importorskip("pyepo")
+    example = runpy.run_path(str(ROOT / "examples" / "with_pyepo.py"))
+    model, train, test = example["data"](64, 32)
+    shown = (ROOT / "docs" / "pyepo.md").read_text(encoding="utf-8")
+    for name, loss in example["losses"](model).items():
+        untrained, _ = example["fit"](loss, model, train, test, epochs=0)
+        trained, _ = example["fit"](loss, model, train, test, epochs=3)
+        assert trained < untrained, name
+        assert name in shown

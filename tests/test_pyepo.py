@@ -23,7 +23,13 @@ from pyepo.model.opt import optModel  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
 import movegrad as mg  # noqa: E402
-from movegrad.integrations.pyepo import TESTED, LocalSearchFenchelYoung, as_optmodel, feasible_set  # noqa: E402
+from movegrad.integrations.pyepo import (  # noqa: E402
+    TESTED,
+    LocalSearchFenchelYoung,
+    LocalSearchSPOPlus,
+    as_optmodel,
+    feasible_set,
+)
 from movegrad.problems import Hypercube, Knapsack, TopK  # noqa: E402
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer  # noqa: E402
 
@@ -250,6 +256,59 @@ def test_gradient_is_the_exact_one_in_the_long_run(sense, sign):
     gradients = pred.grad.numpy()
     error = gradients.std(0, ddof=1) / 8.0 + 1e-4  # chains start at y: a bias of the order of 1/K
     assert (np.abs(gradients.mean(0) - exact) / error).max() < 6
+
+
+class Enumerated(PredefinedKnapsack):
+    """A predefined knapsack, solved by looking at all solutions."""
+
+    def setObj(self, c):  # noqa: N802
+        self.cost = np.asarray(c, float)
+
+    def solve(self):
+        best = max(KNAPSACK.states(), key=lambda y: self.cost @ y)
+        return best.astype(float), self.cost @ best
+
+
+def test_spo_plus_has_the_gradient_of_the_smooth_loss_whose_limit_is_that_of_pyepo():
+    """64 chains for each of 6 examples; |z| > 6 somewhere with probability < 1e-5. They start at y: a bias of order 1/K."""
+    model, pred, true, t = Enumerated(WEIGHTS, CAPACITY), costs(6, N), costs(6, N, seed=5).detach().abs(), 0.3
+    solved = [(model.setObj(c), model.solve())[1] for c in true.numpy()]
+    y, objective = torch.tensor(np.array([s for s, _ in solved])), torch.tensor([[o] for _, o in solved])
+    pyepo.func.SPOPlus(model, reduction="sum")(pred, true, y, objective).backward()
+    shifted = (2 * pred - true).detach().numpy()
+    assert pred.grad.abs().max() == 2.0, "labels and solutions differ"
+    np.testing.assert_allclose(2 * (mg.exact.marginals(KNAPSACK, shifted, 1e-4) - y.numpy()), pred.grad.numpy(), atol=1e-9)
+    many = pred.detach().repeat(64, 1).requires_grad_()
+    LocalSearchSPOPlus(model, 5000, temperature=t, reduction="sum")(many, true.repeat(64, 1), y.repeat(64, 1)).backward()
+    gradients = many.grad.reshape(64, 6, N).numpy()
+    error = gradients.std(0, ddof=1) / 8.0 + 2e-3
+    assert (np.abs(gradients.mean(0) - 2 * (mg.exact.marginals(KNAPSACK, shifted, t) - y.numpy())) / error).max() < 6
+
+
+@pytest.mark.parametrize("sense", [dsl.Maximize, dsl.Minimize], ids=["max", "min"])
+def test_spo_plus_is_a_fenchel_young_loss_elsewhere(sense):
+    model, pred, true, y = compiled(fits, sense=sense), costs(4, N), costs(4, N, seed=5).detach(), labels(KNAPSACK, 4)
+    value = LocalSearchSPOPlus(model, steps=50, seed=3)(pred, true, y)
+    value.backward()
+    shifted = (2 * pred.detach() - true).requires_grad_()
+    expected = LocalSearchFenchelYoung(model, steps=50, seed=3)(shifted, y)
+    expected.backward()
+    assert shifted.grad.abs().max() > 0
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(pred.grad, 2 * shifted.grad)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda c: c[:2], r"true_cost must have the shape \(3, 8\) of pred_cost, got \(2, 8\)"),
+        (lambda c: c * np.nan, "true_cost must be finite, got nan"),
+        (lambda c: c[:, 1:], r"true_cost must have a last axis of 8 entries"),
+    ],
+)
+def test_bad_true_costs_are_named(change, found):
+    loss, c = LocalSearchSPOPlus(compiled(fits), steps=5), costs(3, N).detach()
+    assert re.match(found, complaint(lambda: loss(c, change(c), labels(KNAPSACK, 3))))
 
 
 def test_known_costs_join_predicted_ones():

@@ -3,6 +3,9 @@
     loss = LocalSearchFenchelYoung(optmodel, steps=1000)  # was: perturbedFenchelYoung(optmodel, n_samples=10, sigma=1.0)
     loss(pred_cost, true_sol).backward()
 
+    loss = LocalSearchSPOPlus(optmodel, steps=3000)  # was: SPOPlus(optmodel)
+    loss(pred_cost, true_cost, true_sol, true_obj).backward()
+
     optmodel = as_optmodel(knapsack, time_limit=0.05)  # was: pyepo.model.knapsackModel(weights, capacity)
     dataset = pyepo.data.dataset.optDataset(optmodel, feats, costs)
 
@@ -123,6 +126,29 @@ class LocalSearchFenchelYoung(nn.Module):
             return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol))).to(pred_cost.device)
         except ValueError as error:
             raise ValueError(re.sub(r"^y\b", "true_sol", str(error))) from error
+
+
+class LocalSearchSPOPlus(LocalSearchFenchelYoung):
+    """SPO+ with the mean of a chain in place of the solver's solution: a Fenchel-Young loss at 2ĉ − c, which sees true costs.
+
+    The gradient in θ is 2(ŷ − w) with the mean ŷ of a chain at 2ĉ − c; it tends to that of PyEPO's ``SPOPlus`` as t → 0 and K → ∞,
+    and is smooth and convex for t > 0. Options are those of :class:`LocalSearchFenchelYoung`, arguments those of ``SPOPlus``.
+
+    Shape
+    -----
+    pred_cost and true_cost (…, num_cost), true_sol (…, n), true_obj (not used) → a number; (…) with reduction "none".
+
+    References
+    ----------
+    Elmachtoub, Grigas, "Smart 'Predict, then Optimize'", 2022.
+    """
+
+    def forward(self, pred_cost: Tensor, true_cost: Tensor, true_sol: Tensor, true_obj: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        for value, name in ((pred_cost, "pred_cost"), (true_cost, "true_cost")):
+            finite_vectors(_on_cpu(value), name, self.optmodel.num_cost)
+        if true_cost.shape != pred_cost.shape:
+            raise ValueError(f"true_cost must have the shape {tuple(pred_cost.shape)} of pred_cost, got {tuple(true_cost.shape)}.")
+        return super().forward(2.0 * pred_cost - true_cost, true_sol)
 
 
 def _on_cpu(value: Any) -> np.ndarray:
