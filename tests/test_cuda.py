@@ -323,7 +323,7 @@ def test_a_time_limit_is_kept_and_its_chains_can_be_run_again():
         (lambda t: mg.sample(Hypercube(D), t.long(), steps=10), "theta must be of a floating dtype, got int64"),
         (lambda t: mg.sample(Hypercube(D), t[:, :5], steps=10), r"theta must have a last axis of 12 entries, got shape \(2, 5\)"),
         (lambda t: mg.sample(TopK(D, k=3), t, steps=10, start=torch.ones(D, device="cuda")), "start must be in the set"),
-        (lambda t: mg.sample(vrp(), t, steps=10, start=UNSERVED), "for chain 0 of example 0: request 5 must be served"),
+        (lambda t: mg.sample(vrp(), t, steps=10, start=UNSERVED), "for chain 0 of example 0: request 1 must be served"),
         (lambda t: mg.sample(TopK(D, k=3), t, steps=10, start=0.5 * torch.ones(D, device="cuda")), "got the entry 0.5"),
         (lambda t: mg.sample(TopK(D, k=3, guided=True), t, steps=10, guide=t / 0.0), "guide must be finite"),
         (lambda t: loss_at(t, torch.ones(2, D, device="cuda")), r"y must be in the set, got .* in row 0"),
