@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test bench reproduce-convergence reproduce-recovery lint format clean
+.PHONY: demo test bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
 
 demo: .venv/ready
 	.venv/bin/python examples/knapsack.py
@@ -29,6 +29,15 @@ reproduce-convergence: .venv/ready
 
 reproduce-recovery: .venv/ready
 	.venv/bin/python -m experiments.recovery --full --out experiments/recovery/out/full
+
+reproduce-knapsack: .venv/ready
+	$(PIP) --group knapsack
+	.venv/bin/python -m experiments.knapsack --only benchmark tuned solve
+
+# On generated days; with the competition's data: add --full, see experiments/dvrptw/README.md.
+reproduce-dvrptw: .venv/ready
+	$(PIP) --group dvrptw
+	.venv/bin/python -m experiments.dvrptw
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
