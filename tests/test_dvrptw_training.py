@@ -261,7 +261,7 @@ def test_the_study_writes_tables_figures_and_rows(study_folder):
     rows = json.loads((study_folder / "budget.json").read_text())["rows"]
     assert [(row["kind"], row["seed"]) for row in rows] == [(k, s) for k in ("pfy", "target", "heuristic") for s in (0, 1)]
     assert all(len(row["costs"]) == 2 and len(row["validation"]) == 2 for row in rows)
-    assert "| 1 ms | chain, heuristic(target) | PFY, PyVRP |" in (study_folder / "budget.md").read_text()
+    assert "| 1 ms, t = 100 | chain, heuristic(target) | PFY, PyVRP |" in (study_folder / "budget.md").read_text()
 
 
 def test_a_second_run_reads_everything(study_folder, monkeypatch):

@@ -113,8 +113,7 @@ def study(options: argparse.Namespace, console: Console) -> None:
         rows = studies.learned_rows(bench, part)
         papers = known and name == "budget" and bench.source.folder is not None
         tables = {part.title: report.part_grid(part, rows, reference, papers)}
-        if name == "budget":
-            tables["Paired on the same days"] = report.paired_grid(rows, others, reference)
+        tables["Paired on the same days"] = report.paired_grid(rows, others, reference)
         report.write_rows(out, name, rows, days, settings)
         report.write_tables(out, name, tables, console)
         report.write_figure(out, name, report.part_figure(part, rows, reference, papers))

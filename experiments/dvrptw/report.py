@@ -53,7 +53,7 @@ def part_grid(part: Part, rows: Sequence[Row], reference: np.ndarray, papers: bo
         values = gaps(runs, reference)
         mean = {k: np.mean([r[k] for r in runs]) for k in ("best_epoch", "steps_reached", "layer_ms", "seconds")}
         lines.append([
-            TITLES[kind], f"{ms:g} ms" if ms is not None else f"K = {steps}", "–" if kind == "pfy" else f"{t:g}", str(len(runs)),
+            TITLES[kind], _budget(ms, steps, t).split(",")[0], "–" if kind == "pfy" else f"{t:g}", str(len(runs)),
             str(crossed(values)), f"{values.mean(1).min():.2f}", f"{mean['best_epoch']:.0f}", f"{mean['steps_reached']:.0f}",
             f"{mean['layer_ms']:.2f}", f"{mean['seconds']:.0f}", *([str(PAPER.get(kind, {}).get(ms, "–"))] if papers else []),
         ])  # fmt: skip
@@ -70,16 +70,21 @@ def paired(first: Sequence[Row], second: Sequence[Row], reference: np.ndarray) -
 def paired_grid(rows: Sequence[Row], others: Sequence[Row], reference: np.ndarray) -> Grid:
     """Chains against PFY around PyVRP at the same budget, and every layer against policies that were not trained here."""
     out: Grid = [["at", "first", "second", "first − second, points", "first is"]]
-    found = grouped(rows, "milliseconds", "kind")
-    for ms in sorted({ms for ms, _ in found if ms is not None}):
-        for kind in ("heuristic", "target"):
-            if (ms, kind) in found and (ms, "pfy") in found:
-                out.append(_versus(f"{ms:g} ms", TITLES[kind], TITLES["pfy"], paired(found[ms, kind], found[ms, "pfy"], reference)))
-    for (ms, kind), runs in found.items():
+    found = grouped(rows, "milliseconds", "steps", "temperature", "kind")
+    rivals = {key[:3]: runs for key, runs in found.items() if key[3] == "pfy"}
+    for (*setting, kind), runs in found.items():
+        if kind != "pfy" and tuple(setting) in rivals:
+            difference = paired(runs, rivals[tuple(setting)], reference)
+            out.append(_versus(_budget(*setting), TITLES[kind], TITLES["pfy"], difference))
+    for (*setting, kind), runs in found.items():
         for other in others:
             if other["policy"] in ("kleopatra", "greedy"):
-                out.append(_versus(f"{ms:g} ms", TITLES[kind], other["policy"], paired(runs, [other], reference)))
+                out.append(_versus(_budget(*setting), TITLES[kind], other["policy"], paired(runs, [other], reference)))
     return out
+
+
+def _budget(milliseconds: float | None, steps: int | None, temperature: float) -> str:
+    return (f"{milliseconds:g} ms" if milliseconds is not None else f"K = {steps}") + f", t = {temperature:g}"
 
 
 def _versus(at: str, first: str, second: str, difference: Interval) -> list[str]:

@@ -28,6 +28,7 @@ class Size:
     hindsight: Labeling  # of test days, from which gaps are measured
     customers: int = 60  # of generated instances
     rare: tuple[float, ...] = ()  # milliseconds with one seed alone
+    long_temperatures: tuple[float, ...] = (10.0, 100.0)  # of chains that have the most milliseconds
     kinds: tuple[str, ...] = ("pfy", "target", "heuristic")  # layers that are compared at equal time
     model: Architecture = field(default_factory=Architecture)
 

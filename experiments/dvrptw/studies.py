@@ -71,7 +71,9 @@ def by_steps(size: Size) -> list[LayerSettings]:
 
 
 def by_temperature(size: Size) -> list[LayerSettings]:
-    return [LayerSettings(kind, steps=size.steps, temperature=t) for t in size.temperatures for kind in ("random", "target")]
+    """Short chains as in the paper, and the longest from the heuristic: they forget where they started."""
+    short = [LayerSettings(kind, steps=size.steps, temperature=t) for t in size.temperatures for kind in ("random", "target")]
+    return short + [LayerSettings("heuristic", max(size.milliseconds), temperature=t) for t in size.long_temperatures]
 
 
 PARTS = {
