@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
+from movegrad import _engine
 from movegrad._enumerate import PureProblem
 from movegrad.exact import Enumeration
 from movegrad.problems import Hypercube, TopK
@@ -149,6 +150,28 @@ def test_truncated_geometric_schedule_is_followed_step_by_step():
     assert objective[-1] == 50
     decay = mg.schedules.truncated_geometric(2.0, 0.5, 0.3)
     assert [decay(k) for k in range(4)] == [2.0, 1.0, 0.5, 0.3]
+
+
+def test_the_clock_of_a_time_limit_starts_when_the_kernel_is_compiled_for_these_types(monkeypatch):
+    """A second dtype of the data is a second compilation of the same kernel."""
+    cube = mg.problems.Hypercube(3, phi=np.ones(3))
+    floats = [np.float64, np.float32]
+    data = [type(cube.data)(*(f.astype(kind) if f.dtype.kind == "f" else f for f in cube.data)) for kind in floats]
+    problems = [mg.Problem(d, cube.state, cube.moves, 3, phi=cube.functions.phi, name="two types") for d in data]
+    assert problems[0].kind == problems[1].kind
+    kernel = _engine.build(problems[0], _engine.Options())
+    compiled, clock = [], _engine.perf_counter
+
+    def looked_at():
+        compiled.append(len(kernel.overloads))
+        return clock()
+
+    monkeypatch.setattr(_engine, "perf_counter", looked_at)
+    for problem in problems:
+        mg.sample(problem, np.zeros(3), time_limit=0.001, trace=0)
+        compiled.append(None)
+    first, second = compiled[0], compiled[compiled.index(None) + 1]
+    assert second == first + 1
 
 
 def test_time_limit_gives_every_chain_of_an_example_the_same_steps():
