@@ -90,6 +90,9 @@ def load(data, y):
 
 @mg.jit
 def fits(data, y):
+    for i in range(len(y)):
+        if y[i] > 1:
+            return False
     return load(data, y) <= data.capacity
 
 
@@ -408,7 +411,13 @@ def test_problem_without_listed_states_says_what_is_not_proved():
 
 def test_too_large_set_is_refused_before_any_work():
     with pytest.raises(ValueError, match="must have at most 100 solutions"):
-        mg.check(Hypercube(60), max_states=100)
+        mg.check(Hypercube(60), max_states=100, local=False)
+
+
+def test_too_large_set_is_tested_along_a_walk_and_the_report_says_so():
+    report = mg.check(Hypercube(60), max_states=100).raise_if_wrong()
+    assert not report.proved
+    assert "not proved: local test" in str(report)
 
 
 def test_a_set_without_solutions_is_refused():

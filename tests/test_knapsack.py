@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad._enumerate import PureProblem
 from movegrad.exact import Enumeration
 from movegrad.problems import Knapsack
+from movegrad.proof.pure import PureProblem
 
 MIXTURES = [
     ("swap", "flip"),

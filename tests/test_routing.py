@@ -7,10 +7,10 @@ import pytest
 
 import movegrad as mg
 from movegrad._engine import Settings, run, shared_batch
-from movegrad._enumerate import Dice, PureProblem
 from movegrad.exact import Enumeration
 from movegrad.problems.routing import Instance, PrizeCollectingVRPTW, proximity
 from movegrad.problems.routing.instance import alias_table, neighbor_weights
+from movegrad.proof.pure import Dice, PureProblem
 from tests.routing_instances import (
     Plan,
     all_plans,
@@ -231,14 +231,14 @@ def exact_step(problem, y, theta, t):
     state = pure.state(y, theta, t)
     before, value = pure.statistic(y), theta @ pure.statistic(y) + pure.phi(y)
     for s, move in enumerate(pure.moves):
-        for probability, after, drawn, log_ratio in pure.draws(state, s):
+        for path, after, drawn, log_ratio in pure.draws(state, s):
             if log_ratio == -np.inf or not move.feasible(pure.data, after, drawn):
                 continue
             move.apply(pure.data, after, drawn)
             there = after[0].copy()
             gain = theta @ pure.statistic(there) + pure.phi(there) - value
             accepted = min(1.0, np.exp(gain / t + log_ratio))
-            out += probability / len(pure.moves) * accepted * (pure.statistic(there) - before)
+            out += path.probability / len(pure.moves) * accepted * (pure.statistic(there) - before)
     return out
 
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import movegrad as mg
-from movegrad._enumerate import PureProblem
 from movegrad._specialise import pure
 from movegrad.problems.routing import Instance, PrizeCollectingVRPTW
+from movegrad.proof.pure import PureProblem
 from tests.routing_instances import all_plans, assert_same_state, cost, feasible, instance, neighbors, plan_of, served
 
 

@@ -5,9 +5,9 @@ import pytest
 
 import movegrad as mg
 from movegrad import _engine
-from movegrad._enumerate import PureProblem
 from movegrad.exact import Enumeration
 from movegrad.problems import Hypercube, TopK
+from movegrad.proof.pure import PureProblem
 
 
 def scores(d: int, seed: int = 0) -> np.ndarray:
@@ -70,16 +70,16 @@ def test_law_of_a_few_steps_is_the_exact_kernel_power(problem):
 def transition(problem, table, theta, t):
     """The transition matrix of Algorithm 2, from all draws of all moves in pure Python."""
     pure, n = PureProblem(problem), len(table.solutions)
-    number = {y.astype(np.int64).tobytes(): i for i, y in enumerate(table.solutions)}
+    number = {y.tobytes(): i for i, y in enumerate(table.solutions)}
     logits = (table.statistics @ theta + table.phi) / t
     weights = np.array([m.weight for m in problem.moves])
     matrix = np.zeros((n, n))
     for i, y in enumerate(table.solutions):
         for s, move in enumerate(pure.moves):
-            for q, state, drawn, log_ratio in pure.draws(pure.state(y, theta, t), s):
+            for path, state, drawn, log_ratio in pure.draws(pure.state(y, theta, t), s):
                 move.apply(pure.data, state, drawn)
                 j = number[state[0].tobytes()]
-                matrix[i, j] += weights[s] / weights.sum() * q * min(1.0, np.exp(log_ratio + logits[j] - logits[i]))
+                matrix[i, j] += weights[s] / weights.sum() * path.probability * min(1.0, np.exp(log_ratio + logits[j] - logits[i]))
     np.fill_diagonal(matrix, np.diag(matrix) + 1.0 - matrix.sum(1))
     return matrix
 

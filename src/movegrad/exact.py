@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from movegrad._enumerate import PureProblem, solutions
 from movegrad._validate import finite_vectors, instance_of, integer_in, positive, seed_in
 from movegrad.problem import Problem, outside
+from movegrad.proof.pure import PureProblem, solutions
 from movegrad.sampling import like_solutions
 from movegrad.start import as_solutions
 

@@ -8,7 +8,7 @@ A problem is a finite set of solutions with an objective ⟨θ, T(y)⟩ + φ(y) 
 * ``moves``: what local search does to a solution, each a few small jitted functions.
 
 All functions are compiled with :func:`movegrad.jit` (or ``numba.njit``). They take and return numbers, allocate nothing, raise
-nothing and draw only through :func:`movegrad.integer`, :func:`movegrad.coin` and :func:`movegrad.categorical`. Then the same
+nothing and draw only through :func:`movegrad.integer`, :func:`movegrad.coin`, :func:`movegrad.categorical` and :func:`movegrad.leaf`. Then the same
 source runs on CPU threads and on CUDA, and :func:`movegrad.check` can prove it right by running every outcome of every draw.
 
 The signatures, where ``move`` is whatever number or tuple ``propose`` returns:
@@ -30,7 +30,8 @@ of the problem
 ``statistic``       data, solution, out            nothing: writes T(y) to ``out``, which holds zeros. Default: T(y) = y
 ``phi``             data, solution                 φ(y). Default: 0
 ``contains``        data, solution                 is this solution in the set? Asked of every start
-``random``          data, rng, solution            nothing: writes a uniformly drawn solution
+``random``          data, rng, solution            nothing: writes a solution, uniformly drawn unless the problem is
+                                                   declared ``uniform=False``
 ``greedy``          data, guide, state             nothing: writes a good solution for θ = guide to the first field, quickly; the
                                                    other fields are scratch space here. Where ``solve`` begins
 ``improve``         data, guide, state             nothing: turns the state, all fields of which are filled, into a better one for
@@ -126,6 +127,8 @@ class Problem:
         See the table at the top of this module.
     guided : bool
         Whether proposals depend on θ, through the guide given to ``prepare``.
+    uniform : bool
+        Whether ``random`` draws uniformly, so that ``check`` can hold it to that. False where it only makes some solution.
     states : callable, optional
         Returns every solution of a small instance. Lets ``check`` prove that all of them are reached.
     oracle : object, optional
@@ -157,6 +160,7 @@ class Problem:
         improve: Jitted | None = None,
         applicable: Jitted | None = None,
         guided: bool = False,
+        uniform: bool = True,
         states: Callable[[], Iterable[np.ndarray]] | None = None,
         oracle: Any = None,
         name: str = "",
@@ -168,6 +172,7 @@ class Problem:
         self.size = integer_in(size, f"size of {self.name}", 1)
         self.functions = Functions(prepare, statistic, phi, contains, random, greedy, improve, applicable)
         self.guided = guided
+        self.uniform = uniform
         self.states = states
         self.oracle = oracle
         self._validate()

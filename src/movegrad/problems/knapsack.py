@@ -339,6 +339,7 @@ class Knapsack(Problem):
             prepare=prepare_guided if guided else prepare,
             contains=contains,
             random=random,
+            uniform=False,
             greedy=greedy,
             guided=guided,
             states=partial(all_packings, table, limits),

@@ -83,6 +83,7 @@ class PrizeCollectingVRPTW(Problem):
             phi=phi,
             contains=contains,
             random=random,
+            uniform=False,
             greedy=greedy,
             improve=None if arcs else improve,  # it does not look at rewards of arcs
             states=partial(all_solutions, data),

@@ -1,0 +1,293 @@
+"""The table of all draws from all solutions, and what histories leave in a state.
+
+A state holds more than the solution: loads, positions, trees. A move may leave them stale, and so may a proposal that was refused. So
+every state that a draw leaves behind is compared with a fresh one of the same solution: field by field, and where fields differ (an
+order of items, scratch space) by all that the next step can do from both.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad.problem import Problem
+from movegrad.proof.follow import Comparer, Follower, Law
+from movegrad.proof.numbers import same
+from movegrad.proof.pure import GARBAGE, PureProblem
+from movegrad.proof.report import Report, show
+
+_HISTORY_DRAWS = 20_000  # draws that are followed from states that differ from fresh ones
+_FRONTIER = 20_000  # states that wait to be followed
+_WALK = 300  # moves in a row, where those are not all
+
+
+@dataclass(frozen=True)
+class Table:
+    """All draws of all moves that apply, from all solutions, one row each."""
+
+    source: np.ndarray
+    move: np.ndarray
+    target: np.ndarray  # -1: the chain stays
+    probability: np.ndarray
+    slack: np.ndarray
+    log_ratio: np.ndarray
+    masks: np.ndarray  # (solutions,)
+
+
+class History(NamedTuple):
+    """A state that some draw left behind."""
+
+    state: Any
+    solution: int
+    cause: str  # for the sentence
+    kind: str  # of the finding
+
+
+class Laws:
+    """The solutions of a problem and the exact law of a step from each."""
+
+    def __init__(self, problem: Problem, solutions: list[np.ndarray], report: Report) -> None:
+        self.problem, self.report = problem, report
+        self.pure = PureProblem(problem)
+        self.solutions = [np.asarray(y).astype(problem.solution.dtype) for y in solutions]
+        self.number = {y.tobytes(): i for i, y in enumerate(self.solutions)}
+        self.statistics = np.array([self.pure.statistic(y) for y in self.solutions])
+        self.phi = np.array([self.pure.phi(y) for y in self.solutions])
+        self.resolution = 1e-14 * max(1.0, float(np.abs(self.phi).max()), float(np.abs(self.statistics).max()))
+        weights = np.array([m.weight for m in problem.moves])
+        self.weights = weights / weights.sum()
+        self.follower, self.comparer = Follower(self.pure, report), Comparer(self.resolution)
+        self.table = Table(*[np.zeros(0, np.int64)] * 7)
+        self.fresh: list[Any] = []
+        self._laws: list[Law] = []
+        self._frontier: list[History] = []  # states that differ from fresh ones
+        self._seen: set[bytes] = set()
+        self._dropped = False  # there were more
+        self._scratch: dict[int, bool] = {}  # fields, and whether they are always written before they are read
+
+    # --- fresh states ------------------------------------------------------------------------------------------------
+
+    def tabulate(self, guide: np.ndarray, temperature: float) -> bool:
+        """Follow every draw from every solution; False if states are those of the last table, so that nothing can differ."""
+        fresh = [self.pure.state(y, guide, temperature) for y in self.solutions]
+        if self.fresh and all(self._equal(one, other) for one, other in zip(self.fresh, fresh, strict=True)):
+            return False
+        first, self.fresh = not self.fresh, fresh
+        self._laws, self._frontier, self._dropped = [], [], False
+        self._seen = {self._key(state) for state in fresh}
+        rows: list[tuple] = []
+        for i, state in enumerate(fresh):
+            law = self.follower.law(state, look=True)
+            rows += [(i, o.move, self._land(o, i, first), o.probability, o.slack, o.log_ratio) for o in law.outcomes]
+            self._enqueue(law, i)
+            self._laws.append(law.without_states())
+        columns = [np.array(c) for c in zip(*rows, strict=True)] if rows else [np.zeros(0, int)] * 6
+        masks = np.array([law.mask for law in self._laws])
+        self.table = Table(*columns[:3], *(c.astype(float) for c in columns[3:]), masks)
+        self.report.draws = len(rows)
+        return True
+
+    def _land(self, outcome: Any, i: int, look: bool) -> int:
+        """Number of y', −1 if the chain stays; tests what the draw claims of it."""
+        if outcome.target is None:
+            return -1
+        name, y = self.pure.moves[outcome.move].name, self.solutions[i]
+        what = f"{name!r} from {show(y)} to {show(outcome.target)}"
+        j = self.number.get(outcome.target.tobytes())
+        if j is None:
+            if self.pure.problem.functions.contains is not None and not self._contains(outcome.target):
+                self.report.found("feasible", f"{what}: feasible says True, contains says False.")
+            else:
+                self.report.found("leaves the set", f"{what}, which is not among the states.")
+            return -1
+        self._test_difference(what, outcome, i, j)
+        self.report.self_loops += look and i == j
+        mask = int(self.pure.applicable(self.pure.data, self.pure.copy(self.fresh[j])))
+        if outcome.mask != mask:
+            self.report.found("applicable", f"{what}: applicable_after says {outcome.mask:b}, applicable says {mask:b}.")
+        return j
+
+    def _contains(self, y: np.ndarray) -> bool:
+        try:
+            return self.pure.contains(y)
+        except Exception:  # reported where the set is tested
+            return False
+
+    def _test_difference(self, what: str, outcome: Any, i: int, j: int) -> None:
+        exact = self.statistics[j] - self.statistics[i]
+        claimed = np.zeros(self.problem.size)
+        claimed[list(outcome.change)] = list(outcome.change.values())
+        if not np.allclose(claimed, exact, rtol=1e-9, atol=1e-9 + self.resolution):
+            entry = int(np.argmax(np.abs(claimed - exact)))
+            self.report.found(
+                "wrong change", f"{what}: entry {entry} of T changes by {exact[entry]:g}, claimed {claimed[entry]:g}."
+            )
+        difference = self.phi[j] - self.phi[i]
+        if not np.isclose(outcome.gain, difference, rtol=1e-9, atol=1e-9 + self.resolution):
+            self.report.found("wrong gain", f"{what}: φ changes by {difference:.12g}, claimed {outcome.gain:.12g}.")
+
+    def test_memory(self, guide: np.ndarray, temperature: float) -> None:
+        """What ``prepare`` leaves as it found it must never be read: states made in other memory have the same law."""
+        for i, y in enumerate(self.solutions):
+            states = [self.pure.state(y, guide, temperature, garbage) for garbage in range(len(GARBAGE))]
+            if self._equal(*states):
+                continue
+            if self.comparer.differ(*(self.follower.law(state) for state in states)):
+                self.report.found("prepare", f"at {show(y)}, {self._difference(*states)} depends on what memory held before.")
+                return
+
+    # --- histories -----------------------------------------------------------------------------------------------------
+
+    def follow_histories(self, rng: np.random.Generator, first: bool) -> None:
+        """Compare every state that a draw left behind with a fresh one, and so on from there; less thoroughly if not the first."""
+        met, budget = 0, _HISTORY_DRAWS if first else _HISTORY_DRAWS // 10
+        while self._frontier and budget > 0:
+            at = int(rng.integers(len(self._frontier)))
+            self._frontier[at], self._frontier[-1] = self._frontier[-1], self._frontier[at]
+            history = self._frontier.pop()
+            law = self._compare(history)
+            if law is None:
+                return
+            met, budget = met + 1, budget - law.draws
+            self._enqueue(law, history.solution)
+        if not first:
+            return
+        if not self._frontier and not self._dropped:
+            self.report.histories = f"proved after every history ({met} states differ from fresh ones and go on alike)"
+            return
+        walked = self._walk(rng)
+        self.report.histories = f"tested after every draw, on {met} histories and along {walked} moves"
+
+    def _walk(self, rng: np.random.Generator) -> int:
+        law, i = self.follower.law(self.fresh[0]), 0
+        for step in range(min(_WALK, _HISTORY_DRAWS // max(1, law.draws))):
+            options = [(o, self.number.get(o.target.tobytes())) for o in law.outcomes if o.target is not None]
+            options = [(o, j) for o, j in options if j is not None]
+            if not options:
+                return step
+            outcome, j = options[int(rng.integers(len(options)))]
+            found = self._compare(History(outcome.applied, j, self._applied(outcome, i), "stale state"))
+            if found is None:
+                return step
+            law, i = found, j
+        return step + 1
+
+    def _compare(self, history: History) -> Law | None:
+        """The law from a state that a draw left behind; None after a finding."""
+        fresh, law = self.fresh[history.solution], self.follower.law(history.state)
+        if not self.comparer.differ(law, self._laws[history.solution]):
+            return law
+        culprit = self._culprit(history.state, fresh, history.solution)
+        error = f" ({law.error})" if law.error else ""
+        self.report.found(
+            history.kind,
+            f"{history.cause}, {culprit}; the next step does otherwise than from a fresh state{error}.",
+        )
+        return None
+
+    def _culprit(self, state: Any, fresh: Any, i: int) -> str:
+        """The field that, set right, sets all right; else the first that differs."""
+        differing = [f for f in range(1, len(state)) if not same(state[f], fresh[f])]
+        for f in differing:
+            mended = self.pure.copy(state)
+            mended[f][:] = fresh[f]
+            if not self.comparer.differ(self.follower.law(mended), self._laws[i]):
+                return self._difference(state, fresh, f)
+        return self._difference(state, fresh)
+
+    def _difference(self, state: Any, fresh: Any, f: int | None = None) -> str:
+        for g in range(1, len(state)) if f is None else (f,):
+            apart = np.flatnonzero(np.asarray(state[g] != fresh[g]))
+            if len(apart):
+                k = int(apart[0])
+                return f"{self.problem.state._fields[g]}[{k}] is {state[g][k]:.9g}, in a fresh state {fresh[g][k]:.9g}"
+        return "the state"
+
+    def _enqueue(self, law: Law, i: int) -> None:
+        """Remember what draws from solution i leave behind, where it differs from a fresh state."""
+        for o in law.outcomes:
+            for state in o.refused:
+                self.add_history(
+                    state, i, lambda o=o: f"after {self._name(o)} was refused at {show(self.solutions[i])}", "rejected proposal"
+                )
+            j = None if o.target is None else self.number.get(o.target.tobytes())
+            if j is not None:
+                self.add_history(o.applied, j, lambda o=o: self._applied(o, i), "stale state")
+
+    def _name(self, outcome: Any) -> str:
+        return repr(self.pure.moves[outcome.move].name)
+
+    def _applied(self, outcome: Any, i: int) -> str:
+        return f"after {self._name(outcome)} led from {show(self.solutions[i])} to {show(outcome.target)}"
+
+    def add_history(self, state: Any, i: int, cause: Any, kind: str) -> None:
+        """A state at solution i, for :meth:`follow_histories`, unless it is as good as one that is known."""
+        if not same(state[0], self.solutions[i]):
+            return  # a proposal that changes the solution is another finding
+        if all(same(a, b) or self.is_scratch(f) for f, (a, b) in enumerate(zip(state, self.fresh[i], strict=True))):
+            return
+        key = self._key(state)
+        if key in self._seen:
+            return
+        if len(self._frontier) >= _FRONTIER:
+            self._dropped = True
+            return
+        self._seen.add(key)
+        self._frontier.append(History(state, i, cause(), kind))
+
+    def _key(self, state: Any) -> bytes:
+        return b"".join(_rounded(a) for f, a in enumerate(state) if not self._scratch.get(f))
+
+    def _equal(self, one: Any, other: Any) -> bool:
+        return all(same(a, b) for f, (a, b) in enumerate(zip(one, other, strict=True)) if not self._scratch.get(f))
+
+    def is_scratch(self, f: int) -> bool:
+        """Is a field always written before it is read? Then what a draw leaves in it does not matter.
+
+        Garbage in it changes nothing, from any solution: neither draws nor what they leave in other fields.
+        """
+        if f not in self._scratch:
+            self._scratch[f] = f > 0 and all(self._survives_garbage(i, f) for i in range(len(self.solutions)))
+        return self._scratch[f]
+
+    def _survives_garbage(self, i: int, f: int) -> bool:
+        spoiled = [self.pure.copy(self.fresh[i]) for _ in GARBAGE]
+        for state, garbage in zip(spoiled, GARBAGE, strict=True):
+            state[f][:] = garbage
+        clean = self.follower.law(self.fresh[i])
+        return all(_same_but_for(clean, self.follower.law(state), f) for state in spoiled)
+
+
+def _same_but_for(one: Law, other: Law, f: int) -> bool:
+    """Are two laws the same to the last bit, and what they leave behind too, but for field f?"""
+    if one.mask != other.mask or one.error or other.error or len(one.outcomes) != len(other.outcomes):
+        return False
+    for a, b in zip(one.outcomes, other.outcomes, strict=True):
+        if (
+            a.choices != b.choices
+            or (a.target is None) != (b.target is None)
+            or a[2:5] != b[2:5]
+            or (a.gain, a.change, a.mask) != (b.gain, b.change, b.mask)
+        ):
+            return False
+        if not all(_same_fields(x, y, f) for x, y in zip(_left(a), _left(b), strict=True)):
+            return False
+    return True
+
+
+def _left(outcome: Any) -> Iterator[Any]:
+    yield from outcome.refused
+    if outcome.applied is not None:
+        yield outcome.applied
+
+
+def _same_fields(one: Any, other: Any, f: int) -> bool:
+    return all(same(a, b) for g, (a, b) in enumerate(zip(one, other, strict=True)) if g != f)
+
+
+def _rounded(array: np.ndarray) -> bytes:
+    """The bytes of a field; of floats without the last bits, which depend on the order of sums."""
+    if array.dtype.kind != "f":
+        return array.tobytes()
+    return ((array.view(np.int64) + 2048) & ~4095).tobytes()

@@ -1,0 +1,318 @@
+"""The checker's questions along a walk, for sets too large to list: a test, not a proof.
+
+At solutions that a walk meets, draws are followed (all of them where they are few, else some), and what they claim is compared with
+recomputation from scratch. For the ratio, the draws that lead back are looked for; where there are too many to list them all, among those
+whose choices have to do with the entries that changed, and a mismatch counts only if a full listing confirms it.
+"""
+
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from movegrad.problem import Problem
+from movegrad.proof.compiled import FALSE_ALARMS, Pair, _divergence
+from movegrad.proof.follow import Follower, Outcome
+from movegrad.proof.numbers import same
+from movegrad.proof.pure import Dice, PureProblem, TooManyDraws
+from movegrad.proof.report import Report, show
+from movegrad.sampling import observe, sample
+
+_SECONDS = 20.0  # for each part of the test, about
+_DRAWS = 1_500  # that are followed
+_LISTED = 3_000  # draws of a move from one solution that are listed without hesitation
+_LISTED_IN_DOUBT = 200_000  # to confirm a mismatch
+_HINTED = 4_000  # draws tried among those that have to do with the change
+_EVERY = 12  # a ratio is tested for one draw in so many
+_CHAINS, _STEPS = 4, 400  # of the compiled run
+_ONE_STEP = 20_000  # compiled chains that make one step from the same solution, at most
+_MEMORY = 1 << 26  # bytes of their states, at most
+_ROUNDING = 1e-6
+
+
+class LocalTest:
+    """A walk on one instance; findings go to the report."""
+
+    def __init__(self, problem: Problem, report: Report, tolerance: float, rng: np.random.Generator) -> None:
+        self.problem, self.report, self.tolerance, self.rng = problem, report, tolerance, rng
+        self.pure = PureProblem(problem)
+        self.follower = Follower(self.pure, report)
+        self.weights = problem.weights / problem.weights.sum()
+        self.confirmed = self.undecided = 0
+
+    def run(self, pairs: list[Pair], compiled: bool) -> None:
+        begins = self._begins(pairs[0].theta)
+        deadline = monotonic() + _SECONDS
+        share = max(1, _DRAWS // (len(begins) * len(pairs)))
+        for pair in pairs:
+            for y in begins:
+                self._walk(y, pair, share)
+                if not self.report.ok or monotonic() > deadline:
+                    break
+        self.report.histories = "tested along the walk"
+        ratios = f"{self.confirmed} ratios against the draws that lead back"
+        if self.undecided:
+            ratios += f" ({self.undecided} more could not be listed)"
+        self.report.tested.append(f"{self.report.draws} draws from {self.report.solutions} solutions of a walk; {ratios}")
+        if compiled and self.report.ok:
+            self._test_compiled(pairs[0], begins[-1])
+
+    def _begins(self, theta: np.ndarray) -> list[np.ndarray]:
+        """The problem's own solution, one that ``random`` draws and one that ``greedy`` builds."""
+        found = [np.array(self.problem.solution)]
+        if self.pure.random is not None:
+            y = self.pure.memory()[0]
+            self.pure.random(self.pure.data, Dice(self.rng), y)
+            found.append(np.array(y))
+        if self.pure.greedy is not None:
+            state = self.pure.memory()
+            self.pure.greedy(self.pure.data, np.array(theta), state)
+            found.append(np.array(state[0]))
+        for y, name in zip(found, ("wrong start", "random", "greedy"), strict=False):
+            if not self.pure.contains(y):
+                self.report.found(name, f"{show(y)} is where chains begin, but contains says it is not in the set.")
+        return found
+
+    # --- the walk ------------------------------------------------------------------------------------------------------
+
+    def _walk(self, y: np.ndarray, pair: Pair, draws: int) -> None:
+        """Follow draws from a state that has a history; some are applied, others refused."""
+        state = self.pure.state(y, *pair)
+        self._test_memory(y, pair)
+        self._describe(y)
+        for k in range(draws):
+            self.report.solutions += not k
+            outcome = self._draw(state)
+            if outcome is None or not self.report.ok:
+                return
+            self.report.draws += 1
+            if outcome.target is None:
+                state = outcome.refused[-1]
+                continue
+            before = self._value
+            self._describe(outcome.target)
+            self._test_claims(outcome, np.array(state[0]), before, pair)
+            if k % _EVERY == 0 and self.report.ok and not same(outcome.target, state[0]):
+                self._test_ratio(outcome, state, pair)
+            if self.rng.random() < 0.5:
+                state = outcome.applied
+                self.report.solutions += 1
+            else:
+                state, self._value = outcome.refused[int(self.rng.integers(2))], before
+
+    def _describe(self, y: np.ndarray) -> None:
+        """T and φ, from scratch."""
+        self._value = (self.pure.statistic(y), self.pure.phi(y))
+
+    def _draw(self, state: Any) -> Outcome | None:
+        """A draw of a move that applies; None after a finding."""
+        mask = int(self.pure.applicable(self.pure.data, self.pure.copy(state)))
+        moves = [s for s in range(len(self.pure.moves)) if mask >> s & 1]
+        if not moves:
+            self.report.found("applicable", f"no move applies at {show(state[0])}.")
+            return None
+        s, dice, after = moves[int(self.rng.integers(len(moves)))], Dice(self.rng, max_draws=100_000), self.pure.copy(state)
+        self.follower._look = True
+        with np.errstate(all="ignore"):
+            drawn, log_ratio = self.pure.moves[s].propose(self.pure.data, after, dice)
+            return self.follower.outcome(state, s, after, drawn, float(log_ratio), dice.choices, dice.probability, dice.slack)
+
+    def _test_memory(self, y: np.ndarray, pair: Pair) -> None:
+        """What ``prepare`` leaves as it found it must not decide what a draw does: the same draws from two memories."""
+        states = [self.pure.state(y, *pair, garbage) for garbage in (0, 1)]
+        if all(same(a, b) for a, b in zip(*states, strict=True)):
+            return
+        seed = int(self.rng.integers(2**62))
+        for _ in range(20):
+            seed += 1
+            results = []
+            for state in states:
+                self.rng, kept = np.random.default_rng(seed), self.rng
+                try:
+                    outcome = self._draw(state)
+                finally:
+                    self.rng = kept
+                if outcome is None:
+                    return
+                results.append(
+                    (outcome.log_ratio, outcome.gain, outcome.change, None if outcome.target is None else outcome.target.tobytes())
+                )
+            if results[0] != results[1]:
+                self.report.found("prepare", f"at {show(y)}, a draw depends on what memory held before prepare.")
+                return
+
+    def _test_claims(self, outcome: Outcome, y: np.ndarray, before: tuple, pair: Pair) -> None:
+        target = outcome.target
+        what = f"{self.pure.moves[outcome.move].name!r} from {show(y)} to {show(target)}"
+        if not self.pure.contains(target):  # type: ignore[arg-type]
+            self.report.found("feasible", f"{what}: feasible says True, contains says False.")
+            return
+        exact = self._value[0] - before[0]
+        claimed = np.zeros(self.problem.size)
+        claimed[list(outcome.change)] = list(outcome.change.values())
+        scale = 1e-9 * max(1.0, float(np.abs(self._value[0]).max()))
+        if np.abs(claimed - exact).max() > scale:
+            k = int(np.argmax(np.abs(claimed - exact)))
+            self.report.found("wrong change", f"{what}: entry {k} of T changes by {exact[k]:g}, claimed {claimed[k]:g}.")
+        difference = self._value[1] - before[1]
+        if not abs(outcome.gain - difference) <= 1e-9 * max(1.0, abs(self._value[1]), abs(before[1])):
+            self.report.found("wrong gain", f"{what}: φ changes by {difference:.12g}, claimed {outcome.gain:.12g}.")
+        mask = int(self.pure.applicable(self.pure.data, self.pure.state(target, *pair)))  # type: ignore[arg-type]
+        if mask != outcome.mask:
+            self.report.found("applicable", f"{what}: applicable_after says {outcome.mask:b}, applicable says {mask:b}.")
+
+    # --- ratios ------------------------------------------------------------------------------------------------------------
+
+    def _test_ratio(self, outcome: Outcome, state: Any, pair: Pair) -> None:
+        """Mass there and back between y and y', for the ratio that a draw claims."""
+        y, target = np.array(state[0]), outcome.target
+        hints = _Hints(y, target, outcome, (state, outcome.applied, self.pure.state(target, *pair)))  # type: ignore[arg-type]
+        for limit, tried in ((_LISTED, None), (_HINTED, hints), (_LISTED_IN_DOUBT, None)):
+            try:
+                there = self._mass(state, target, outcome.log_ratio, limit, tried)
+                back = self._mass(outcome.applied, y, -outcome.log_ratio, limit, tried)
+            except TooManyDraws:
+                continue
+            wanted = float(np.exp(min(outcome.log_ratio, 700.0))) * there[0]
+            if (
+                abs(back[0] - wanted) <= (self.tolerance + there[1] + back[1]) * max(back[0], wanted)
+                or max(back[0], wanted) < 1e-280
+            ):
+                self.confirmed += 1
+                return
+            if tried is None:
+                name, way = self.pure.moves[outcome.move].name, f"{show(y)} → {show(target)}"
+                if back[2] == 0.0:
+                    self.report.found("one-way move", f"{name!r} goes {way} and never back.")
+                else:
+                    self.report.found(
+                        "wrong ratio", f"{name!r} {way}: claimed {np.exp(outcome.log_ratio):.8g}, exact {back[2] / there[2]:.8g}."
+                    )
+                return
+        self.undecided += 1
+
+    def _mass(self, state: Any, target: Any, log_ratio: float, limit: int, hints: Any) -> tuple[float, float, float]:
+        """Mass of the draws that lead to ``target`` and claim a ratio, its relative error, and the mass whatever they claim."""
+        near = slack = total = 0.0
+        mask = int(self.pure.applicable(self.pure.data, self.pure.copy(state)))
+        with np.errstate(all="ignore"):
+            for s, move in enumerate(self.pure.moves):
+                if not mask >> s & 1:
+                    continue
+                for draws, after, drawn, claimed in self.pure.draws(state, s, limit, hints):
+                    if claimed == -np.inf or not move.feasible(self.pure.data, after, drawn):
+                        continue
+                    move.apply(self.pure.data, after, drawn)
+                    if same(after[0], target):
+                        p = draws.probability * self.weights[s]
+                        total += p
+                        if abs(claimed - log_ratio) <= self.tolerance * max(1.0, abs(log_ratio)) + draws.slack:
+                            near, slack = near + p, max(slack, draws.slack)
+        return near, slack, total
+
+    # --- the compiled chain --------------------------------------------------------------------------------------------------
+
+    def _test_compiled(self, pair: Pair, y: np.ndarray) -> None:
+        """Means and objectives against the iterates, and one step against the exact probabilities where they can be listed."""
+        theta, t = pair
+        try:
+            out = sample(
+                self.problem, theta, steps=_STEPS, chains=_CHAINS, start=y, temperature=t, trace=_STEPS, iterates=True,
+                seed=int(self.rng.integers(2**62)),
+            )  # fmt: skip
+            visited = np.ascontiguousarray(out.iterates.reshape(-1, len(y)))
+            statistics = observe(self.problem, visited)[1]
+        except ValueError as error:
+            self.report.found("compiled", f"the compiled chain was refused or left the set: {error}")
+            return
+        scale = _ROUNDING * max(1.0, float(np.abs(statistics).max()))
+        apart = np.flatnonzero(~(np.abs(out.mean - statistics.mean(0)) <= scale))
+        if len(apart):
+            k = int(apart[0])
+            self.report.found(
+                "compiled",
+                f"entry {k} of the compiled chain's mean is {out.mean[k]:.9g}, but T averages to {statistics.mean(0)[k]:.9g} over "
+                "its iterates.",
+            )
+        objective = out.info.trace[0, ..., 0].ravel()
+        for row in np.unique(np.linspace(0, len(visited) - 1, 40).astype(int)).tolist():
+            exact = float(theta @ self.pure.statistic(visited[row]) + self.pure.phi(visited[row]))
+            if not abs(objective[row] - exact) <= _ROUNDING * max(1.0, abs(exact), float(np.abs(theta).sum())):
+                self.report.found(
+                    "compiled",
+                    f"after {row % _STEPS + 1} compiled steps the objective is {objective[row]:.9g}, but it should be {exact:.9g}.",
+                )
+                break
+        self.report.tested.append(f"the compiled chain: its mean and objective over {_CHAINS * _STEPS} steps")
+        if self.report.ok:
+            self._test_one_step(pair, visited[-1])
+
+    def _test_one_step(self, pair: Pair, y: np.ndarray) -> None:
+        """Where the compiled chain goes from y, in many independent steps."""
+        try:
+            law = self._law(pair, y)
+        except TooManyDraws:
+            return
+        chains = max(100, min(_ONE_STEP, _MEMORY // sum(a.nbytes for a in self.problem.state)))
+        out = sample(
+            self.problem, pair.theta, steps=1, chains=chains, start=y, temperature=pair.temperature, trace=0,
+            seed=int(self.rng.integers(2**62)),
+        )  # fmt: skip
+        rows = np.ascontiguousarray(out.state).view(np.dtype((np.void, y.nbytes))).ravel()
+        ends, counts = np.unique(rows, return_counts=True)
+        seen = dict(zip((e.tobytes() for e in ends), counts.tolist(), strict=True))
+        keys = list(law.keys() | seen.keys())
+        p, c = np.array([law.get(k, 0.0) for k in keys]), np.array([seen.get(k, 0) for k in keys])
+        excess = _divergence(c, np.full(len(keys), chains), np.minimum(p, 1.0))
+        worst = int(np.argmax(excess))
+        if excess[worst] > np.log(2.0 * len(keys) / FALSE_ALARMS):
+            end = np.frombuffer(keys[worst], y.dtype)
+            self.report.found(
+                "compiled",
+                f"the compiled chain goes {show(y)} → {show(end)} in {c[worst]} of {chains} steps, exact probability {p[worst]:.6g}.",
+            )
+        self.report.tested.append(f"{chains} compiled steps from one solution, false alarms ≤ {FALSE_ALARMS:g}")
+
+    def _law(self, pair: Pair, y: np.ndarray) -> dict[bytes, float]:
+        """Exact probabilities of one step from y."""
+        state = self.pure.state(y, *pair)
+        law = self.follower.law(state, max_paths=_LISTED)
+        if law.error:
+            raise TooManyDraws(law.error)
+        total = self._weight(law.mask)
+        out: dict[bytes, float] = {}
+        for o in law.outcomes:
+            if o.target is None or same(o.target, y):
+                continue
+            delta = o.gain + sum(pair.theta[i] * v for i, v in o.change.items())
+            log_p = delta / pair.temperature + o.log_ratio + np.log(total / self._weight(o.mask))
+            p = o.probability * self.weights[o.move] / total * float(np.exp(min(log_p, 0.0)))
+            out[o.target.tobytes()] = out.get(o.target.tobytes(), 0.0) + p
+        out[np.ascontiguousarray(y).tobytes()] = max(0.0, 1.0 - sum(out.values()))
+        return out
+
+    def _weight(self, mask: int) -> float:
+        return float(sum(w for s, w in enumerate(self.weights) if mask >> s & 1))
+
+
+class _Hints:
+    """Choices that have to do with a change from y to y': where and what it is, where its entries are found, what was drawn."""
+
+    def __init__(self, y: np.ndarray, target: np.ndarray, outcome: Outcome, states: tuple) -> None:
+        changed = np.flatnonzero(y != target)
+        entries = {int(v) for k in changed for v in (k, y[k], target[k]) if float(v).is_integer()} | set(outcome.change)
+        self._values = {v + shift for v in (*entries, *outcome.choices) for shift in (-1, 0, 1)}
+        self._from_end: set[int] = set()
+        for field in (f for state in states for f in state if f.dtype.kind in "iu"):
+            at = np.flatnonzero(np.isin(np.asarray(field), list(entries)))[:64]
+            self._values |= set(at.tolist())
+            self._from_end |= {len(field) - int(k) for k in at}
+
+    def __call__(self, n: int, values: Any) -> Any:
+        if n <= 32:
+            return range(n)
+        if values is not None:
+            found = np.flatnonzero(np.isin(values, list(self._values)))
+        else:
+            found = np.array(sorted({v for v in (*self._values, *(n - k for k in self._from_end)) if 0 <= v < n}), np.int64)
+        return found if len(found) else np.zeros(1, np.int64)
