@@ -1,8 +1,8 @@
 """Prove that a problem's moves are right, on a small instance; test them on a large one.
 
 A wrong correction ratio does not crash and hardly shows in experiments. Since moves draw only through finite choices, their laws
-can be computed exactly: :func:`check` runs the same source in plain Python under every outcome of every draw, from every solution, and
-then the compiled chain against these laws.
+can be computed exactly: :func:`check` runs the same source in plain Python under every outcome of every draw, from every solution,
+and then the compiled chain against these laws.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def check(
     necessary and sufficient for detailed balance under every objective); changes of T and gains of φ against recomputation;
     ``feasible`` and ``contains``; that every solution is reached; that no proposal, accepted or refused, leaves a derived field
     behind; that answers do not depend on the order of questions or on what memory held; the law of ``random``; that ``greedy``
-    and ``improve`` stay in the set; detailed balance and the stationary law for θ that are positive, negative, zero, tied and large.
+    and ``improve`` stay in the set; detailed balance and the stationary law for θ of both signs, zero, tied and large.
 
     Tested, with at most one false alarm in a million checks: the compiled chain against these laws, after one step, six steps and
     along long runs; its means and objectives are compared exactly with the solutions it visits.

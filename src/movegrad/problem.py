@@ -8,8 +8,9 @@ A problem is a finite set of solutions with an objective ⟨θ, T(y)⟩ + φ(y) 
 * ``moves``: what local search does to a solution, each a few small jitted functions.
 
 All functions are compiled with :func:`movegrad.jit` (or ``numba.njit``). They take and return numbers, allocate nothing, raise
-nothing and draw only through :func:`movegrad.integer`, :func:`movegrad.coin`, :func:`movegrad.categorical` and :func:`movegrad.leaf`. Then the same
-source runs on CPU threads and on CUDA, and :func:`movegrad.check` can prove it right by running every outcome of every draw.
+nothing and draw only through :func:`movegrad.integer`, :func:`movegrad.coin`, :func:`movegrad.categorical` and
+:func:`movegrad.leaf`. Then the same source runs on CPU threads and on CUDA, and :func:`movegrad.check` can prove it right by
+running every outcome of every draw.
 
 The signatures, where ``move`` is whatever number or tuple ``propose`` returns:
 

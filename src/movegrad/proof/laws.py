@@ -1,8 +1,8 @@
 """The table of all draws from all solutions, and what histories leave in a state.
 
-A state holds more than the solution: loads, positions, trees. A move may leave them stale, and so may a proposal that was refused. So
-every state that a draw leaves behind is compared with a fresh one of the same solution: field by field, and where fields differ (an
-order of items, scratch space) by all that the next step can do from both.
+A state holds more than the solution: loads, positions, trees. A move may leave them stale, and so may a proposal that was refused.
+So every state that a draw leaves behind is compared with a fresh one of the same solution: field by field, and where fields differ
+(an order of items, scratch space) by all that the next step can do from both.
 """
 
 from collections.abc import Iterator
@@ -82,9 +82,10 @@ class Laws:
             rows += [(i, o.move, self._land(o, i, first), o.probability, o.slack, o.log_ratio) for o in law.outcomes]
             self._enqueue(law, i)
             self._laws.append(law.without_states())
-        columns = [np.array(c) for c in zip(*rows, strict=True)] if rows else [np.zeros(0, int)] * 6
+        source, move, target, *numbers = (np.array(c) for c in zip(*rows, strict=True)) if rows else [np.zeros(0, int)] * 6
+        probability, slack, log_ratio = (n.astype(float) for n in numbers)
         masks = np.array([law.mask for law in self._laws])
-        self.table = Table(*columns[:3], *(c.astype(float) for c in columns[3:]), masks)
+        self.table = Table(source, move, target, probability, slack, log_ratio, masks)
         self.report.draws = len(rows)
         return True
 
@@ -129,7 +130,7 @@ class Laws:
 
     def test_memory(self, guide: np.ndarray, temperature: float) -> None:
         """What ``prepare`` leaves as it found it must never be read: states made in other memory have the same law."""
-        for i, y in enumerate(self.solutions):
+        for y in self.solutions:
             states = [self.pure.state(y, guide, temperature, garbage) for garbage in range(len(GARBAGE))]
             if self._equal(*states):
                 continue
@@ -162,8 +163,8 @@ class Laws:
     def _walk(self, rng: np.random.Generator) -> int:
         law, i = self.follower.law(self.fresh[0]), 0
         for step in range(min(_WALK, _HISTORY_DRAWS // max(1, law.draws))):
-            options = [(o, self.number.get(o.target.tobytes())) for o in law.outcomes if o.target is not None]
-            options = [(o, j) for o, j in options if j is not None]
+            options = [(o, self.number.get(o.target.tobytes(), -1)) for o in law.outcomes if o.target is not None]
+            options = [(o, j) for o, j in options if j >= 0]
             if not options:
                 return step
             outcome, j = options[int(rng.integers(len(options)))]

@@ -1,8 +1,8 @@
 """The checker's questions along a walk, for sets too large to list: a test, not a proof.
 
-At solutions that a walk meets, draws are followed (all of them where they are few, else some), and what they claim is compared with
-recomputation from scratch. For the ratio, the draws that lead back are looked for; where there are too many to list them all, among those
-whose choices have to do with the entries that changed, and a mismatch counts only if a full listing confirms it.
+At solutions that a walk meets, draws are followed, and what they claim is compared with recomputation from scratch. For the ratio,
+the draws that lead back are looked for; where there are too many to list them all, among those whose choices have to do with the
+entries that changed, and a mismatch counts only if a full listing confirms it.
 """
 
 from time import monotonic
@@ -39,6 +39,7 @@ class LocalTest:
         self.follower = Follower(self.pure, report)
         self.weights = problem.weights / problem.weights.sum()
         self.confirmed = self.undecided = 0
+        self._value: tuple[np.ndarray, float] = (np.zeros(0), 0.0)  # T and φ of the solution under the walk
 
     def run(self, pairs: list[Pair], compiled: bool) -> None:
         begins = self._begins(pairs[0].theta)
@@ -269,7 +270,8 @@ class LocalTest:
             end = np.frombuffer(keys[worst], y.dtype)
             self.report.found(
                 "compiled",
-                f"the compiled chain goes {show(y)} → {show(end)} in {c[worst]} of {chains} steps, exact probability {p[worst]:.6g}.",
+                f"the compiled chain goes {show(y)} → {show(end)} in {c[worst]} of {chains} steps, exact probability "
+                f"{p[worst]:.6g}.",
             )
         self.report.tested.append(f"{chains} compiled steps from one solution, false alarms ≤ {FALSE_ALARMS:g}")
 

@@ -100,6 +100,7 @@ def _quiet(function: Any) -> Any:
     return quiet
 
 
-MATH = {getattr(math, name): _quiet(getattr(math, name)) for name in ["exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "pow"]}
+_RAISING = (math.exp, math.expm1, math.log, math.log2, math.log10, math.log1p, math.sqrt, math.pow)
+MATH = {function: _quiet(function) for function in _RAISING}
 quiet_math = types.ModuleType("math")
 vars(quiet_math).update({name: MATH.get(value, value) if callable(value) else value for name, value in vars(math).items()})

@@ -85,7 +85,7 @@ class Draws:
         return self.choices[-1]
 
     def _choose(self, n: int, weights: Any, values: Any) -> int:
-        """A number below n; ``weights`` are those of the outcomes, if not equal, and ``values`` what they stand for, if not 0…n−1."""
+        """A number below n. ``weights`` are those of the outcomes, if not equal; ``values`` what they stand for, if not 0…n−1."""
         raise NotImplementedError
 
 
