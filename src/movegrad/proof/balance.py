@@ -125,7 +125,8 @@ class Balance:
         total = in_mask @ weights
         use = (table.target >= 0) & (table.target != table.source)
         i, j, s = table.source[use], table.target[use], table.move[use]
-        log_p = table.log_ratio[use] + logits[j] - logits[i] + np.log(total[i] / total[j])
+        with np.errstate(divide="ignore"):  # where no move applies
+            log_p = table.log_ratio[use] + logits[j] - logits[i] + np.log(total[i] / total[j])
         return i, j, table.probability[use] * weights[s] / total[i] * np.exp(np.minimum(log_p, 0.0))
 
     def compare_with_gibbs(self, theta: np.ndarray, temperature: float) -> None:

@@ -1,8 +1,8 @@
 """The compiled chain against the exact laws: the same source, but other integers, other memory and another order of calls.
 
 Two kinds of tests. Exact ones: averages and objectives that the kernel reports must be those of the iterates it visited, and
-iterates must be solutions. Statistical ones, by bounds that hold for any number of draws (Chernoff for counts, Freedman for sums), so that a
-right problem is called wrong with probability at most :data:`FALSE_ALARMS` for a whole check.
+iterates must be solutions. Statistical ones, by bounds that hold for any number of draws (Chernoff for counts, Freedman for sums),
+so that a right problem is called wrong with probability at most :data:`FALSE_ALARMS` for a whole check.
 """
 
 from typing import Any, NamedTuple
@@ -55,11 +55,10 @@ class Compiled:
         # Three statistical tests in each of the runs share the rate of false alarms.
         self._level = FALSE_ALARMS / (3 * runs)
 
-    def test(self, pair: Pair, first: np.ndarray | None = None) -> None:
-        """One θ and t, at which the laws must have been tabulated; ``first`` is the law of ``random``, if it is known."""
+    def test(self, pair: Pair, steps: Steps, first: np.ndarray | None = None) -> None:
+        """One θ and t, whose exact steps are given; ``first`` is the law of ``random``, if it is known."""
         if not self.report.ok:
             return
-        steps = self._steps(pair)
         n = len(self.laws.solutions)
         chains, length = self._fitting(_LONG)
         begin = self.rng.integers(n, size=chains)
@@ -78,7 +77,8 @@ class Compiled:
                 counts = np.bincount(visited[:, 0], minlength=n)
                 self._compare_counts(counts, steps.after(first), "one step from random", pair, n)
 
-    def _steps(self, pair: Pair) -> Steps:
+    def steps(self, pair: Pair) -> Steps:
+        """The exact law of a step at θ and t, for which the laws must be tabulated now."""
         n = len(self.laws.solutions)
         logits = (self.laws.statistics @ pair.theta + self.laws.phi) / pair.temperature
         i, j, rate = self.balance.rates(logits)

@@ -109,6 +109,8 @@ class Follower:
         if self._changes(move, after, drawn) != change:
             self._found("order", f"change of {move.name!r} at {show(y)} answers otherwise after feasible was asked.")
         move.apply(data, after, drawn)
+        if self._look:
+            self._apply_at_once(state, s, choices, drawn, after[0])
         return Outcome(*head, log_ratio, np.array(after[0]), gain, change, mask, refused, after)
 
     def _questions(self, move: PureMove, state: Any, drawn: Any) -> tuple[dict[int, float], float, int]:
@@ -127,20 +129,32 @@ class Follower:
             pair = move.change(self.pure.data, state, drawn, m)
             if not (isinstance(pair, tuple) and len(pair) == 2):
                 raise TypeError(f"change of {move.name!r} must return (index, difference), got {pair!r}")
-            index = int(pair[0])
-            if not 0 <= index < self.pure.problem.size:
-                raise IndexError(f"change of {move.name!r} must return an index in 0..{self.pure.problem.size - 1}, got {index}")
+            index, size = int(pair[0]), self.pure.problem.size
+            if not 0 <= index < size:
+                self._found("wrong change", f"change of {move.name!r} must return an index in 0..{size - 1}, got {index}.")
+                continue
             total[index] += float(pair[1])
         return {i: v for i, v in total.items() if v != 0.0}
 
     def _ask_in_another_order(self, state: Any, s: int, choices: Any, drawn: Any, answers: tuple) -> None:
-        """The exact one-step loss asks ``feasible`` first; answers must not depend on that."""
+        """The exact one-step loss asks ``feasible`` first; answers must not depend on what was asked before."""
         move, data, copy = self.pure.moves[s], self.pure.data, self.pure.copy(state)
         move.propose(data, copy, Replay(choices))
         feasible = bool(move.feasible(data, copy, drawn))
-        change, gain, mask = self._questions(move, copy, drawn)
+        mask = int(move.applicable_after(data, copy, drawn))
+        gain = float(move.gain(data, copy, drawn))
+        change = self._changes(move, copy, drawn)
         if (change, gain, mask, feasible) != answers and not any(isnan(v) for v in (gain, answers[1], *change.values())):
-            self._found("order", f"{move.name!r} at {show(state[0])} answers otherwise if feasible is asked first.")
+            self._found("order", f"{move.name!r} at {show(state[0])} answers otherwise if it is asked in another order.")
+
+    def _apply_at_once(self, state: Any, s: int, choices: Any, drawn: Any, target: Any) -> None:
+        """``apply`` must not rely on questions that were asked before it."""
+        copy = self.pure.copy(state)
+        self.pure.moves[s].propose(self.pure.data, copy, Replay(choices))
+        self.pure.moves[s].apply(self.pure.data, copy, drawn)
+        if not same(copy[0], target):
+            name, y = self.pure.moves[s].name, show(state[0])
+            self._found("order", f"apply of {name!r} at {y} leads elsewhere if nothing was asked before it.")
 
     def _expect_outside(self, move: PureMove, after: Any, drawn: Any, y: Any) -> None:
         """A proposal that is not feasible leads out of the set, or nowhere."""

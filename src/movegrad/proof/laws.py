@@ -246,7 +246,7 @@ class Laws:
     def is_scratch(self, f: int) -> bool:
         """Is a field always written before it is read? Then what a draw leaves in it does not matter.
 
-        Garbage in it changes nothing, from any solution: neither draws nor what they leave in other fields.
+        Garbage in it changes nothing, from any solution: neither draws nor what they leave in any field, but for garbage itself.
         """
         if f not in self._scratch:
             self._scratch[f] = f > 0 and all(self._survives_garbage(i, f) for i in range(len(self.solutions)))
@@ -256,8 +256,8 @@ class Laws:
         spoiled = [self.pure.copy(self.fresh[i]) for _ in GARBAGE]
         for state, garbage in zip(spoiled, GARBAGE, strict=True):
             state[f][:] = garbage
-        clean = self.follower.law(self.fresh[i])
-        return all(_same_but_for(clean, self.follower.law(state), f) for state in spoiled)
+        clean, *others = (self.follower.law(state) for state in (self.fresh[i], *spoiled))
+        return all(_same_but_for(clean, other, f) for other in others) and _is_overwritten(f, self.fresh[i], clean, others)
 
 
 def _same_but_for(one: Law, other: Law, f: int) -> bool:
@@ -274,6 +274,17 @@ def _same_but_for(one: Law, other: Law, f: int) -> bool:
             return False
         if not all(_same_fields(x, y, f) for x, y in zip(_left(a), _left(b), strict=True)):
             return False
+    return True
+
+
+def _is_overwritten(f: int, fresh: Any, clean: Law, others: list[Law]) -> bool:
+    """Is every entry of field f, after every draw, either as it was before or written without regard to it?"""
+    for a, *spoiled in zip(clean.outcomes, *(law.outcomes for law in others), strict=True):
+        for states in zip(_left(a), *(_left(o) for o in spoiled), strict=True):
+            now = np.array([state[f] for state in states])
+            untouched = (now[0] == fresh[f]) & (now[1:] == np.array(GARBAGE, now.dtype)[:, None]).all(0)
+            if not (untouched | (now == now[0]).all(0)).all():
+                return False
     return True
 
 
