@@ -127,7 +127,7 @@ def _prove(
         if not number:
             random_law = starts.test_random(rng)
         starts.test_greedy(pair.theta)
-        starts.test_improve(*pair, rng)
+        starts.test_improve(pair.theta, rng)
         if report.ok or "error" not in report.findings:
             laws.follow_histories(rng, first=not number)
             balance.compare_with_gibbs(*pair)

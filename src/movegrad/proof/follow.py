@@ -1,33 +1,32 @@
 """One step, followed as the kernel makes it: every question in its order, and what each way out leaves behind."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf, isnan
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad.proof.numbers import same
-from movegrad.proof.pure import MAX_PATHS, PureMove, PureProblem, Replay, TooManyDraws, place_of
+from movegrad.proof.pure import MAX_PATHS, PureMove, PureProblem, Replay, TooManyDraws, paths, place_of, proposal
 from movegrad.proof.report import Report, show
 
 _SAME = 1e-9  # relative difference up to which two numbers that a move claims are the same
 
 
 class Outcome(NamedTuple):
-    """One draw of one move."""
+    """One draw of one move. States are saved ones."""
 
     move: int
     choices: tuple[int, ...]  # of its draws
     probability: float
     slack: float  # bounds the relative error of the probability
     log_ratio: float  # −inf: the draw does not apply
-    target: np.ndarray | None  # y'; None where the chain stays whatever the coin says
+    target: bytes  # y'; empty where the chain stays whatever the coin says
     gain: float
     change: dict[int, float]  # of the entries of T
     mask: int  # what applicable_after says
-    refused: tuple  # states that the chain may be left in if it stays
-    applied: Any  # the state at y'
+    refused: tuple[bytes, ...]  # states that the chain may be left in if it stays
+    applied: bytes  # the state at y'
 
 
 class Law(NamedTuple):
@@ -37,81 +36,94 @@ class Law(NamedTuple):
     outcomes: list[Outcome]
     error: str  # a function raised; empty otherwise
 
-    @property
-    def draws(self) -> int:
-        return len(self.outcomes)
-
     def without_states(self) -> "Law":
         """To be kept: what draws do, not what they leave behind."""
-        return self._replace(outcomes=[o._replace(refused=(), applied=None) for o in self.outcomes])
+        return self._replace(outcomes=[o._replace(refused=(), applied=b"") for o in self.outcomes])
 
 
 class Follower:
-    """Follows draws from states of one problem. Each finding goes to the report, unless it is asked not to look."""
+    """Follows draws from saved states of one problem. With ``look``, what is wrong goes to the report."""
 
     def __init__(self, pure: PureProblem, report: Report) -> None:
         self.pure, self.report = pure, report
-        self._look = True
+        self._look = False
 
-    def law(self, state: Any, look: bool = False, max_paths: int = MAX_PATHS) -> Law:
-        """Every draw of every move that applies. With ``look``, what is wrong goes to the report."""
+    def law(self, saved: bytes, look: bool = False, max_paths: int = MAX_PATHS) -> Law:
+        """Every draw of every move that applies."""
         self._look = look
         outcomes: list[Outcome] = []
-        mask, error = -1, ""
+        mask, error, y = -1, "", self._show(saved)
         with np.errstate(all="ignore"):
             try:
-                state = self.pure.copy(state)
-                mask = int(self.pure.applicable(self.pure.data, state))
-                for s in range(len(self.pure.moves)):
-                    if mask >> s & 1:
-                        outcomes += self.draws(state, s, max_paths)
-                if not any(mask >> s & 1 for s in range(len(self.pure.moves))):
-                    self._found("applicable", f"no move applies at {show(state[0])}.")
+                mask, saved = self.applicable(saved)
+                for s in self.moves(mask):
+                    outcomes += self.draws(saved, s, max_paths)
             except TooManyDraws as limit:
                 error = str(limit)
-                self._found("draws", f"propose of {self.pure.moves[s].name!r} at {show(state[0])} {limit}.")
+                self._found("draws", f"propose of {self.pure.moves[s].name!r} at {y} {limit}.")
             except OverflowError as overflow:
                 error = str(overflow)
-                self._found("overflow", f"{overflow}{place_of(overflow)}, at {show(state[0])}.")
+                self._found("overflow", f"{overflow}{place_of(overflow)}, at {y}.")
             except Exception as raised:  # whatever the user's function raises is the finding
                 error = f"{type(raised).__name__}: {raised}"
-                self._found("error", f"{error}{place_of(raised)}, at {show(state[0])}.")
+                self._found("error", f"{error}{place_of(raised)}, at {y}.")
         return Law(mask, outcomes, error)
 
-    def draws(self, state: Any, s: int, max_paths: int = MAX_PATHS) -> Iterator[Outcome]:
-        """Every draw of one move."""
-        for rng, after, drawn, log_ratio in self.pure.draws(state, s, max_paths):
-            yield self.outcome(state, s, after, drawn, log_ratio, rng.choices, rng.probability, rng.slack)
+    def applicable(self, saved: bytes) -> tuple[int, bytes]:
+        """The mask of moves that apply, and the state after that question."""
+        state = self.pure.desk.put(saved)
+        mask = int(self.pure.applicable(self.pure.data, state))
+        if not self.moves(mask):
+            self._found("applicable", f"no move applies at {self._show(saved)}.")
+        return mask, self.pure.desk.save()
 
-    def outcome(
-        self, state: Any, s: int, after: Any, drawn: Any, log_ratio: float, choices: Any, probability: float, slack: float = 0.0
-    ) -> Outcome:
-        """What follows from one draw; ``after`` is the state as ``propose`` left it."""
-        move, data, y = self.pure.moves[s], self.pure.data, state[0]
-        head = (s, tuple(choices), probability, slack)
-        if not same(after[0], y):
-            self._found("proposal", f"propose of {move.name!r} changed the solution {show(y)} to {show(after[0])}.")
+    def moves(self, mask: int) -> list[int]:
+        return [s for s in range(len(self.pure.moves)) if mask >> s & 1]
+
+    def draws(self, saved: bytes, s: int, max_paths: int = MAX_PATHS) -> Iterator[Outcome]:
+        """Every draw of one move."""
+        desk, data, propose = self.pure.desk, self.pure.data, self.pure.moves[s].propose
+        for rng, (move, log_ratio) in paths(lambda rng: proposal(propose(data, desk.put(saved), rng)), max_paths=max_paths):
+            yield self.outcome(saved, s, move, log_ratio, rng)
+
+    def draw(self, saved: bytes, s: int, rng: Any, look: bool) -> Outcome:
+        """One draw of one move, as the generator has it."""
+        self._look = look
+        with np.errstate(all="ignore"):
+            move, log_ratio = proposal(self.pure.moves[s].propose(self.pure.data, self.pure.desk.put(saved), rng))
+            return self.outcome(saved, s, move, log_ratio, rng)
+
+    def outcome(self, saved: bytes, s: int, drawn: Any, log_ratio: float, rng: Any) -> Outcome:
+        """What follows from a draw from a saved state; on the desk lies the state as ``propose`` left it."""
+        desk, move, data = self.pure.desk, self.pure.moves[s], self.pure.data
+        head, y = (s, tuple(rng.choices), rng.probability, rng.slack), desk.solution(saved)
+        after = desk.save()
+        if desk.solution(after) != y:
+            self._found("proposal", f"propose of {move.name!r} changed the solution {self._show(saved)} to {self._show(after)}.")
         if isnan(log_ratio) or log_ratio == inf:
-            self._found("wrong ratio", f"{move.name!r} at {show(y)}, move {drawn}: claimed log ratio is {log_ratio}.")
+            self._found("wrong ratio", f"{move.name!r} at {self._show(saved)}, move {drawn}: claimed log ratio is {log_ratio}.")
         if log_ratio == -inf or isnan(log_ratio):
-            return Outcome(*head, -inf, None, 0.0, {}, 0, (after,), None)
-        change, gain, mask = self._questions(move, after, drawn)
-        before_feasible = self.pure.copy(after)
-        feasible = bool(move.feasible(data, after, drawn))
-        refused = (before_feasible, self.pure.copy(after))
-        if not all(same(r[0], y) for r in refused):
-            self._found("proposal", f"gain, change or feasible of {move.name!r} changed the solution {show(y)}.")
+            return Outcome(*head, -inf, b"", 0.0, {}, 0, (after,), b"")
+        change, gain, mask = self._questions(move, desk.state, drawn)
+        before_feasible = desk.save()
+        feasible = bool(move.feasible(data, desk.state, drawn))
+        asked = desk.save()
+        if desk.solution(before_feasible) != y or desk.solution(asked) != y:
+            self._found("proposal", f"gain, change or feasible of {move.name!r} changed the solution {self._show(saved)}.")
         if self._look:
-            self._ask_in_another_order(state, s, choices, drawn, (change, gain, mask, feasible))
+            self._ask_in_another_order(saved, s, rng.choices, drawn, (change, gain, mask, feasible))
+            desk.put(asked)
+        refused = (before_feasible, asked)
         if not feasible:
-            self._expect_outside(move, after, drawn, y)
-            return Outcome(*head, log_ratio, None, gain, change, mask, refused, None)
-        if self._changes(move, after, drawn) != change:
-            self._found("order", f"change of {move.name!r} at {show(y)} answers otherwise after feasible was asked.")
-        move.apply(data, after, drawn)
+            self._expect_outside(move, drawn, saved)
+            return Outcome(*head, log_ratio, b"", gain, change, mask, refused, b"")
+        if self._changes(move, desk.state, drawn) != change:
+            self._found("order", f"change of {move.name!r} at {self._show(saved)} answers otherwise after feasible was asked.")
+        move.apply(data, desk.state, drawn)
+        applied = desk.save()
         if self._look:
-            self._apply_at_once(state, s, choices, drawn, after[0])
-        return Outcome(*head, log_ratio, np.array(after[0]), gain, change, mask, refused, after)
+            self._apply_at_once(saved, s, rng.choices, drawn, applied)
+        return Outcome(*head, log_ratio, desk.solution(applied), gain, change, mask, refused, applied)
 
     def _questions(self, move: PureMove, state: Any, drawn: Any) -> tuple[dict[int, float], float, int]:
         """In the order of the kernel's step."""
@@ -136,38 +148,48 @@ class Follower:
             total[index] += float(pair[1])
         return {i: v for i, v in total.items() if v != 0.0}
 
-    def _ask_in_another_order(self, state: Any, s: int, choices: Any, drawn: Any, answers: tuple) -> None:
+    # --- what must not matter --------------------------------------------------------------------------------------------
+
+    def _again(self, saved: bytes, s: int, choices: Sequence[int]) -> Any:
+        """The state after the same draw once more, on the desk."""
+        state = self.pure.desk.put(saved)
+        self.pure.moves[s].propose(self.pure.data, state, Replay(choices))
+        return state
+
+    def _ask_in_another_order(self, saved: bytes, s: int, choices: Sequence[int], drawn: Any, answers: tuple) -> None:
         """The exact one-step loss asks ``feasible`` first; answers must not depend on what was asked before."""
-        move, data, copy = self.pure.moves[s], self.pure.data, self.pure.copy(state)
-        move.propose(data, copy, Replay(choices))
-        feasible = bool(move.feasible(data, copy, drawn))
-        mask = int(move.applicable_after(data, copy, drawn))
-        gain = float(move.gain(data, copy, drawn))
-        change = self._changes(move, copy, drawn)
+        move, data, state = self.pure.moves[s], self.pure.data, self._again(saved, s, choices)
+        feasible = bool(move.feasible(data, state, drawn))
+        mask = int(move.applicable_after(data, state, drawn))
+        gain = float(move.gain(data, state, drawn))
+        change = self._changes(move, state, drawn)
         if (change, gain, mask, feasible) != answers and not any(isnan(v) for v in (gain, answers[1], *change.values())):
-            self._found("order", f"{move.name!r} at {show(state[0])} answers otherwise if it is asked in another order.")
+            self._found("order", f"{move.name!r} at {self._show(saved)} answers otherwise if it is asked in another order.")
 
-    def _apply_at_once(self, state: Any, s: int, choices: Any, drawn: Any, target: Any) -> None:
+    def _apply_at_once(self, saved: bytes, s: int, choices: Sequence[int], drawn: Any, applied: bytes) -> None:
         """``apply`` must not rely on questions that were asked before it."""
-        copy = self.pure.copy(state)
-        self.pure.moves[s].propose(self.pure.data, copy, Replay(choices))
-        self.pure.moves[s].apply(self.pure.data, copy, drawn)
-        if not same(copy[0], target):
-            name, y = self.pure.moves[s].name, show(state[0])
-            self._found("order", f"apply of {name!r} at {y} leads elsewhere if nothing was asked before it.")
+        self.pure.moves[s].apply(self.pure.data, self._again(saved, s, choices), drawn)
+        if self.pure.desk.solution(self.pure.desk.save()) != self.pure.desk.solution(applied):
+            name = self.pure.moves[s].name
+            self._found("order", f"apply of {name!r} at {self._show(saved)} leads elsewhere if nothing was asked before it.")
 
-    def _expect_outside(self, move: PureMove, after: Any, drawn: Any, y: Any) -> None:
+    def _expect_outside(self, move: PureMove, drawn: Any, saved: bytes) -> None:
         """A proposal that is not feasible leads out of the set, or nowhere."""
         if not self._look:
             return
+        state = self.pure.desk.state
         try:
-            move.apply(self.pure.data, after, drawn)
-            contained = self.pure.contains(after[0])
+            move.apply(self.pure.data, state, drawn)
+            contained = self.pure.contains(state[0])
         except Exception:  # the kernel never applies what is not feasible
             return
-        if contained and not same(after[0], y):
-            what = f"{move.name!r} from {show(y)} to {show(after[0])}"
+        after = self.pure.desk.save()
+        if contained and self.pure.desk.solution(after) != self.pure.desk.solution(saved):
+            what = f"{move.name!r} from {self._show(saved)} to {self._show(after)}"
             self._found("feasible", f"{what}: feasible says False, contains says True.")
+
+    def _show(self, saved: bytes) -> str:
+        return show(self.pure.desk.field(saved, 0))
 
     def _found(self, kind: str, sentence: str) -> None:
         if self._look:
@@ -193,23 +215,23 @@ class Comparer:
     def _grouped(law: Law) -> dict[tuple, list[tuple[tuple, float]]]:
         groups: dict[tuple, list[tuple[tuple, float]]] = defaultdict(list)
         for o in law.outcomes:
-            if o.target is None:
-                groups[(o.move,)].append(((), o.probability))
-            else:
+            if o.target:
                 indices = tuple(sorted(o.change))
                 numbers = (o.log_ratio, o.gain, *(o.change[i] for i in indices))
-                groups[o.move, o.target.tobytes(), o.mask, indices].append((numbers, o.probability))
+                groups[o.move, o.target, o.mask, indices].append((numbers, o.probability))
+            else:
+                groups[(o.move,)].append(((), o.probability))
         return groups
 
     def _masses_differ(self, mine: list, theirs: list) -> bool:
         clusters: list[list] = []  # numbers, mass of mine, mass of theirs
-        for sign, rows in ((1, mine), (2, theirs)):
+        for side, rows in ((1, mine), (2, theirs)):
             for numbers, probability in rows:
                 cluster = next((c for c in clusters if self._close(c[0], numbers)), None)
                 if cluster is None:
                     cluster = [numbers, 0.0, 0.0]
                     clusters.append(cluster)
-                cluster[sign] += probability
+                cluster[side] += probability
         return any(abs(a - b) > _SAME for _, a, b in clusters)
 
     def _close(self, one: tuple, other: tuple) -> bool:

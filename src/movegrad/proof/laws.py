@@ -5,7 +5,6 @@ So every state that a draw leaves behind is compared with a fresh one of the sam
 (an order of items, scratch space) by all that the next step can do from both.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from movegrad.problem import Problem
 from movegrad.proof.follow import Comparer, Follower, Law
-from movegrad.proof.numbers import same
 from movegrad.proof.pure import GARBAGE, PureProblem
 from movegrad.proof.report import Report, show
 
@@ -36,9 +34,9 @@ class Table:
 
 
 class History(NamedTuple):
-    """A state that some draw left behind."""
+    """A state that some draw left behind, saved."""
 
-    state: Any
+    state: bytes
     solution: int
     cause: str  # for the sentence
     kind: str  # of the finding
@@ -59,7 +57,7 @@ class Laws:
         self.weights = weights / weights.sum()
         self.follower, self.comparer = Follower(self.pure, report), Comparer(self.resolution)
         self.table = Table(*[np.zeros(0, np.int64)] * 7)
-        self.fresh: list[Any] = []
+        self.fresh: list[bytes] = []  # states
         self._laws: list[Law] = []
         self._frontier: list[History] = []  # states that differ from fresh ones
         self._seen: set[bytes] = set()
@@ -70,12 +68,12 @@ class Laws:
 
     def tabulate(self, guide: np.ndarray, temperature: float) -> bool:
         """Follow every draw from every solution; False if states are those of the last table, so that nothing can differ."""
-        fresh = [self.pure.state(y, guide, temperature) for y in self.solutions]
+        fresh = [self.pure.fresh(y, guide, temperature) for y in self.solutions]
         if self.fresh and all(self._equal(one, other) for one, other in zip(self.fresh, fresh, strict=True)):
             return False
         first, self.fresh = not self.fresh, fresh
         self._laws, self._frontier, self._dropped = [], [], False
-        self._seen = {self._key(state) for state in fresh}
+        self._seen = set()
         rows: list[tuple] = []
         for i, state in enumerate(fresh):
             law = self.follower.law(state, look=True)
@@ -84,6 +82,7 @@ class Laws:
             self._laws.append(law.without_states())
         source, move, target, *numbers = (np.array(c) for c in zip(*rows, strict=True)) if rows else [np.zeros(0, int)] * 6
         probability, slack, log_ratio = (n.astype(float) for n in numbers)
+        self._test_masks()
         masks = np.array([law.mask for law in self._laws])
         self.table = Table(source, move, target, probability, slack, log_ratio, masks)
         self.report.draws = len(rows)
@@ -91,23 +90,32 @@ class Laws:
 
     def _land(self, outcome: Any, i: int, look: bool) -> int:
         """Number of y', −1 if the chain stays; tests what the draw claims of it."""
-        if outcome.target is None:
+        if not outcome.target:
             return -1
-        name, y = self.pure.moves[outcome.move].name, self.solutions[i]
-        what = f"{name!r} from {show(y)} to {show(outcome.target)}"
-        j = self.number.get(outcome.target.tobytes())
+        j = self.number.get(outcome.target)
         if j is None:
-            if self.pure.problem.functions.contains is not None and not self._contains(outcome.target):
+            y, target = self.solutions[i], np.frombuffer(outcome.target, self.problem.solution.dtype)
+            what = f"{self._name(outcome)} from {show(y)} to {show(target)}"
+            if self.pure.problem.functions.contains is not None and not self._contains(target):
                 self.report.found("feasible", f"{what}: feasible says True, contains says False.")
             else:
                 self.report.found("leaves the set", f"{what}, which is not among the states.")
             return -1
-        self._test_difference(what, outcome, i, j)
+        self._test_difference(outcome, i, j)
         self.report.self_loops += look and i == j
-        mask = int(self.pure.applicable(self.pure.data, self.pure.copy(self.fresh[j])))
-        if outcome.mask != mask:
-            self.report.found("applicable", f"{what}: applicable_after says {outcome.mask:b}, applicable says {mask:b}.")
         return j
+
+    def _test_masks(self) -> None:
+        """What ``applicable_after`` says of y' is what ``applicable`` says there."""
+        for i, law in enumerate(self._laws):
+            for o in law.outcomes:
+                j = self.number.get(o.target, -1)
+                if j >= 0 and o.mask != self._laws[j].mask:
+                    says = f"applicable_after says {o.mask:b}, applicable says {self._laws[j].mask:b}"
+                    self.report.found("applicable", f"{self._way(o, i, j)}: {says}.")
+
+    def _way(self, outcome: Any, i: int, j: int) -> str:
+        return f"{self._name(outcome)} from {show(self.solutions[i])} to {show(self.solutions[j])}"
 
     def _contains(self, y: np.ndarray) -> bool:
         try:
@@ -115,23 +123,25 @@ class Laws:
         except Exception:  # reported where the set is tested
             return False
 
-    def _test_difference(self, what: str, outcome: Any, i: int, j: int) -> None:
+    def _test_difference(self, outcome: Any, i: int, j: int) -> None:
         exact = self.statistics[j] - self.statistics[i]
         claimed = np.zeros(self.problem.size)
-        claimed[list(outcome.change)] = list(outcome.change.values())
-        if not np.allclose(claimed, exact, rtol=1e-9, atol=1e-9 + self.resolution):
-            entry = int(np.argmax(np.abs(claimed - exact)))
-            self.report.found(
-                "wrong change", f"{what}: entry {entry} of T changes by {exact[entry]:g}, claimed {claimed[entry]:g}."
-            )
-        difference = self.phi[j] - self.phi[i]
-        if not np.isclose(outcome.gain, difference, rtol=1e-9, atol=1e-9 + self.resolution):
-            self.report.found("wrong gain", f"{what}: φ changes by {difference:.12g}, claimed {outcome.gain:.12g}.")
+        for entry, difference in outcome.change.items():
+            claimed[entry] = difference
+        apart = np.abs(claimed - exact)
+        if not (apart <= 1e-9 * np.maximum(1.0, np.abs(exact)) + self.resolution).all():
+            entry = int(np.argmax(apart))
+            what = f"entry {entry} of T changes by {exact[entry]:g}, claimed {claimed[entry]:g}"
+            self.report.found("wrong change", f"{self._way(outcome, i, j)}: {what}.")
+        difference = float(self.phi[j] - self.phi[i])
+        if not abs(outcome.gain - difference) <= 1e-9 * max(1.0, abs(difference)) + self.resolution:
+            what = f"φ changes by {difference:.12g}, claimed {outcome.gain:.12g}"
+            self.report.found("wrong gain", f"{self._way(outcome, i, j)}: {what}.")
 
     def test_memory(self, guide: np.ndarray, temperature: float) -> None:
         """What ``prepare`` leaves as it found it must never be read: states made in other memory have the same law."""
         for y in self.solutions:
-            states = [self.pure.state(y, guide, temperature, garbage) for garbage in range(len(GARBAGE))]
+            states = [self.pure.fresh(y, guide, temperature, garbage) for garbage in range(len(GARBAGE))]
             if self._equal(*states):
                 continue
             if self.comparer.differ(*(self.follower.law(state) for state in states)):
@@ -150,7 +160,7 @@ class Laws:
             law = self._compare(history)
             if law is None:
                 return
-            met, budget = met + 1, budget - law.draws
+            met, budget = met + 1, budget - len(law.outcomes)
             self._enqueue(law, history.solution)
         if not first:
             return
@@ -162,17 +172,18 @@ class Laws:
 
     def _walk(self, rng: np.random.Generator) -> int:
         law, i = self.follower.law(self.fresh[0]), 0
-        for step in range(min(_WALK, _HISTORY_DRAWS // max(1, law.draws))):
-            options = [(o, self.number.get(o.target.tobytes(), -1)) for o in law.outcomes if o.target is not None]
+        steps = min(_WALK, _HISTORY_DRAWS // 2 // max(1, len(law.outcomes)))
+        for step in range(steps):
+            options = [(o, self.number.get(o.target, -1)) for o in law.outcomes]
             options = [(o, j) for o, j in options if j >= 0]
             if not options:
                 return step
             outcome, j = options[int(rng.integers(len(options)))]
-            found = self._compare(History(outcome.applied, j, self._applied(outcome, i), "stale state"))
+            found = self._compare(History(outcome.applied, j, self._applied(outcome, i, j), "stale state"))
             if found is None:
                 return step
             law, i = found, j
-        return step + 1
+        return steps
 
     def _compare(self, history: History) -> Law | None:
         """The law from a state that a draw left behind; None after a finding."""
@@ -187,22 +198,24 @@ class Laws:
         )
         return None
 
-    def _culprit(self, state: Any, fresh: Any, i: int) -> str:
+    def _culprit(self, state: bytes, fresh: bytes, i: int) -> str:
         """The field that, set right, sets all right; else the first that differs."""
-        differing = [f for f in range(1, len(state)) if not same(state[f], fresh[f])]
-        for f in differing:
-            mended = self.pure.copy(state)
-            mended[f][:] = fresh[f]
+        for f in self._apart(state, fresh):
+            low, high = self.pure.desk.spans[f]
+            mended = state[:low] + fresh[low:high] + state[high:]
             if not self.comparer.differ(self.follower.law(mended), self._laws[i]):
                 return self._difference(state, fresh, f)
         return self._difference(state, fresh)
 
-    def _difference(self, state: Any, fresh: Any, f: int | None = None) -> str:
-        for g in range(1, len(state)) if f is None else (f,):
-            apart = np.flatnonzero(np.asarray(state[g] != fresh[g]))
-            if len(apart):
-                k = int(apart[0])
-                return f"{self.problem.state._fields[g]}[{k}] is {state[g][k]:.9g}, in a fresh state {fresh[g][k]:.9g}"
+    def _apart(self, state: bytes, fresh: bytes) -> list[int]:
+        """Fields in which two states differ."""
+        return [f for f, (low, high) in enumerate(self.pure.desk.spans) if state[low:high] != fresh[low:high]]
+
+    def _difference(self, state: bytes, fresh: bytes, f: int | None = None) -> str:
+        for g in self._apart(state, fresh) if f is None else (f,):
+            one, other = self.pure.desk.field(state, g), self.pure.desk.field(fresh, g)
+            k = int(np.flatnonzero(one != other)[0])
+            return f"{self.problem.state._fields[g]}[{k}] is {one[k]:.9g}, in a fresh state {other[k]:.9g}"
         return "the state"
 
     def _enqueue(self, law: Law, i: int) -> None:
@@ -212,21 +225,24 @@ class Laws:
                 self.add_history(
                     state, i, lambda o=o: f"after {self._name(o)} was refused at {show(self.solutions[i])}", "rejected proposal"
                 )
-            j = None if o.target is None else self.number.get(o.target.tobytes())
-            if j is not None:
-                self.add_history(o.applied, j, lambda o=o: self._applied(o, i), "stale state")
+            j = self.number.get(o.target, -1)
+            if j >= 0:
+                self.add_history(o.applied, j, lambda o=o, j=j: self._applied(o, i, j), "stale state")
 
     def _name(self, outcome: Any) -> str:
         return repr(self.pure.moves[outcome.move].name)
 
-    def _applied(self, outcome: Any, i: int) -> str:
-        return f"after {self._name(outcome)} led from {show(self.solutions[i])} to {show(outcome.target)}"
+    def _applied(self, outcome: Any, i: int, j: int) -> str:
+        return f"after {self._name(outcome)} led from {show(self.solutions[i])} to {show(self.solutions[j])}"
 
-    def add_history(self, state: Any, i: int, cause: Any, kind: str) -> None:
+    def add_history(self, state: bytes, i: int, cause: Any, kind: str) -> None:
         """A state at solution i, for :meth:`follow_histories`, unless it is as good as one that is known."""
-        if not same(state[0], self.solutions[i]):
+        if state == self.fresh[i] or state in self._seen:
+            return
+        self._seen.add(state)
+        if self.pure.desk.solution(state) != self.pure.desk.solution(self.fresh[i]):
             return  # a proposal that changes the solution is another finding
-        if all(same(a, b) or self.is_scratch(f) for f, (a, b) in enumerate(zip(state, self.fresh[i], strict=True))):
+        if all(self.is_scratch(f) for f in self._apart(state, self.fresh[i])):
             return
         key = self._key(state)
         if key in self._seen:
@@ -237,11 +253,12 @@ class Laws:
         self._seen.add(key)
         self._frontier.append(History(state, i, cause(), kind))
 
-    def _key(self, state: Any) -> bytes:
-        return b"".join(_rounded(a) for f, a in enumerate(state) if not self._scratch.get(f))
+    def _key(self, state: bytes) -> bytes:
+        fields = (self.pure.desk.field(state, f) for f in range(len(self.problem.state)) if not self._scratch.get(f))
+        return b"".join(_rounded(a) for a in fields)
 
-    def _equal(self, one: Any, other: Any) -> bool:
-        return all(same(a, b) for f, (a, b) in enumerate(zip(one, other, strict=True)) if not self._scratch.get(f))
+    def _equal(self, one: bytes, other: bytes) -> bool:
+        return one == other or all(self._scratch.get(f) for f in self._apart(one, other))
 
     def is_scratch(self, f: int) -> bool:
         """Is a field always written before it is read? Then what a draw leaves in it does not matter.
@@ -253,49 +270,40 @@ class Laws:
         return self._scratch[f]
 
     def _survives_garbage(self, i: int, f: int) -> bool:
-        spoiled = [self.pure.copy(self.fresh[i]) for _ in GARBAGE]
-        for state, garbage in zip(spoiled, GARBAGE, strict=True):
-            state[f][:] = garbage
+        spoiled = []
+        for garbage in GARBAGE:
+            self.pure.desk.put(self.fresh[i])[f][:] = garbage
+            spoiled.append(self.pure.desk.save())
         clean, *others = (self.follower.law(state) for state in (self.fresh[i], *spoiled))
-        return all(_same_but_for(clean, other, f) for other in others) and _is_overwritten(f, self.fresh[i], clean, others)
+        low, high = self.pure.desk.spans[f]
+        return all(_same_but_for(clean, other, low, high) for other in others) and self._is_overwritten(f, i, clean, others)
+
+    def _is_overwritten(self, f: int, i: int, clean: Law, others: list[Law]) -> bool:
+        """Is every entry of field f, after every draw, either as it was before or written without regard to it?"""
+        before = self.pure.desk.field(self.fresh[i], f)
+        for draws in zip(clean.outcomes, *(law.outcomes for law in others), strict=True):
+            for states in zip(*(_left(o) for o in draws), strict=True):
+                now = np.array([self.pure.desk.field(state, f) for state in states])
+                untouched = (now[0] == before) & (now[1:] == np.array(GARBAGE).astype(now.dtype)[:, None]).all(0)
+                if not (untouched | (now == now[0]).all(0)).all():
+                    return False
+        return True
 
 
-def _same_but_for(one: Law, other: Law, f: int) -> bool:
-    """Are two laws the same to the last bit, and what they leave behind too, but for field f?"""
+def _same_but_for(one: Law, other: Law, low: int, high: int) -> bool:
+    """Are two laws the same to the last bit, and what they leave behind too, but for the bytes of one field?"""
     if one.mask != other.mask or one.error or other.error or len(one.outcomes) != len(other.outcomes):
         return False
     for a, b in zip(one.outcomes, other.outcomes, strict=True):
-        if (
-            a.choices != b.choices
-            or (a.target is None) != (b.target is None)
-            or a[2:5] != b[2:5]
-            or (a.gain, a.change, a.mask) != (b.gain, b.change, b.mask)
-        ):
+        if a[:9] != b[:9]:
             return False
-        if not all(_same_fields(x, y, f) for x, y in zip(_left(a), _left(b), strict=True)):
+        if any(x[:low] != y[:low] or x[high:] != y[high:] for x, y in zip(_left(a), _left(b), strict=True)):
             return False
     return True
 
 
-def _is_overwritten(f: int, fresh: Any, clean: Law, others: list[Law]) -> bool:
-    """Is every entry of field f, after every draw, either as it was before or written without regard to it?"""
-    for a, *spoiled in zip(clean.outcomes, *(law.outcomes for law in others), strict=True):
-        for states in zip(_left(a), *(_left(o) for o in spoiled), strict=True):
-            now = np.array([state[f] for state in states])
-            untouched = (now[0] == fresh[f]) & (now[1:] == np.array(GARBAGE, now.dtype)[:, None]).all(0)
-            if not (untouched | (now == now[0]).all(0)).all():
-                return False
-    return True
-
-
-def _left(outcome: Any) -> Iterator[Any]:
-    yield from outcome.refused
-    if outcome.applied is not None:
-        yield outcome.applied
-
-
-def _same_fields(one: Any, other: Any, f: int) -> bool:
-    return all(same(a, b) for g, (a, b) in enumerate(zip(one, other, strict=True)) if g != f)
+def _left(outcome: Any) -> tuple[bytes, ...]:
+    return outcome.refused if not outcome.target else (*outcome.refused, outcome.applied)
 
 
 def _rounded(array: np.ndarray) -> bytes:

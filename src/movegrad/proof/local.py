@@ -13,8 +13,7 @@ import numpy as np
 from movegrad.problem import Problem
 from movegrad.proof.compiled import FALSE_ALARMS, Pair, _divergence
 from movegrad.proof.follow import Follower, Outcome
-from movegrad.proof.numbers import same
-from movegrad.proof.pure import Dice, PureProblem, TooManyDraws
+from movegrad.proof.pure import Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
 from movegrad.sampling import observe, sample
 
@@ -78,22 +77,22 @@ class LocalTest:
 
     def _walk(self, y: np.ndarray, pair: Pair, draws: int) -> None:
         """Follow draws from a state that has a history; some are applied, others refused."""
-        state = self.pure.state(y, *pair)
         self._test_memory(y, pair)
+        state = self.pure.fresh(y, *pair)
         self._describe(y)
+        self.report.solutions += 1
         for k in range(draws):
-            self.report.solutions += not k
-            outcome = self._draw(state)
+            outcome = self._draw(state, self.rng)
             if outcome is None or not self.report.ok:
                 return
             self.report.draws += 1
-            if outcome.target is None:
+            if not outcome.target:
                 state = outcome.refused[-1]
                 continue
-            before = self._value
-            self._describe(outcome.target)
-            self._test_claims(outcome, np.array(state[0]), before, pair)
-            if k % _EVERY == 0 and self.report.ok and not same(outcome.target, state[0]):
+            before, target = self._value, self._solution(outcome.applied)
+            self._describe(target)
+            self._test_claims(outcome, self._solution(state), target, before, pair)
+            if k % _EVERY == 0 and self.report.ok and outcome.target != self.pure.desk.solution(state):
                 self._test_ratio(outcome, state, pair)
             if self.rng.random() < 0.5:
                 state = outcome.applied
@@ -101,51 +100,38 @@ class LocalTest:
             else:
                 state, self._value = outcome.refused[int(self.rng.integers(2))], before
 
+    def _solution(self, saved: bytes) -> np.ndarray:
+        return self.pure.desk.field(saved, 0)
+
     def _describe(self, y: np.ndarray) -> None:
         """T and φ, from scratch."""
         self._value = (self.pure.statistic(y), self.pure.phi(y))
 
-    def _draw(self, state: Any) -> Outcome | None:
+    def _draw(self, state: bytes, rng: np.random.Generator) -> Outcome | None:
         """A draw of a move that applies; None after a finding."""
-        mask = int(self.pure.applicable(self.pure.data, self.pure.copy(state)))
-        moves = [s for s in range(len(self.pure.moves)) if mask >> s & 1]
+        mask, state = self.follower.applicable(state)
+        moves = self.follower.moves(mask)
         if not moves:
-            self.report.found("applicable", f"no move applies at {show(state[0])}.")
+            self.report.found("applicable", f"no move applies at {show(self._solution(state))}.")
             return None
-        s, dice, after = moves[int(self.rng.integers(len(moves)))], Dice(self.rng, max_draws=100_000), self.pure.copy(state)
-        self.follower._look = True
-        with np.errstate(all="ignore"):
-            drawn, log_ratio = self.pure.moves[s].propose(self.pure.data, after, dice)
-            return self.follower.outcome(state, s, after, drawn, float(log_ratio), dice.choices, dice.probability, dice.slack)
+        return self.follower.draw(state, moves[int(rng.integers(len(moves)))], Dice(rng, max_draws=100_000), look=True)
 
     def _test_memory(self, y: np.ndarray, pair: Pair) -> None:
         """What ``prepare`` leaves as it found it must not decide what a draw does: the same draws from two memories."""
-        states = [self.pure.state(y, *pair, garbage) for garbage in (0, 1)]
-        if all(same(a, b) for a, b in zip(*states, strict=True)):
+        one, other = (self.pure.fresh(y, *pair, garbage) for garbage in (0, 1))
+        if one == other:
             return
-        seed = int(self.rng.integers(2**62))
-        for _ in range(20):
-            seed += 1
-            results = []
-            for state in states:
-                self.rng, kept = np.random.default_rng(seed), self.rng
-                try:
-                    outcome = self._draw(state)
-                finally:
-                    self.rng = kept
-                if outcome is None:
-                    return
-                results.append(
-                    (outcome.log_ratio, outcome.gain, outcome.change, None if outcome.target is None else outcome.target.tobytes())
-                )
-            if results[0] != results[1]:
+        for seed in self.rng.integers(2**62, size=20).tolist():
+            outcomes = [self._draw(state, np.random.default_rng(seed)) for state in (one, other)]
+            if any(o is None for o in outcomes):
+                return
+            if outcomes[0][:9] != outcomes[1][:9]:  # type: ignore[index]
                 self.report.found("prepare", f"at {show(y)}, a draw depends on what memory held before prepare.")
                 return
 
-    def _test_claims(self, outcome: Outcome, y: np.ndarray, before: tuple, pair: Pair) -> None:
-        target = outcome.target
+    def _test_claims(self, outcome: Outcome, y: np.ndarray, target: np.ndarray, before: tuple, pair: Pair) -> None:
         what = f"{self.pure.moves[outcome.move].name!r} from {show(y)} to {show(target)}"
-        if not self.pure.contains(target):  # type: ignore[arg-type]
+        if not self.pure.contains(target):
             self.report.found("feasible", f"{what}: feasible says True, contains says False.")
             return
         exact = self._value[0] - before[0]
@@ -158,27 +144,25 @@ class LocalTest:
         difference = self._value[1] - before[1]
         if not abs(outcome.gain - difference) <= 1e-9 * max(1.0, abs(self._value[1]), abs(before[1])):
             self.report.found("wrong gain", f"{what}: φ changes by {difference:.12g}, claimed {outcome.gain:.12g}.")
-        mask = int(self.pure.applicable(self.pure.data, self.pure.state(target, *pair)))  # type: ignore[arg-type]
+        mask, _ = self.follower.applicable(self.pure.fresh(target, *pair))
         if mask != outcome.mask:
             self.report.found("applicable", f"{what}: applicable_after says {outcome.mask:b}, applicable says {mask:b}.")
 
     # --- ratios ------------------------------------------------------------------------------------------------------------
 
-    def _test_ratio(self, outcome: Outcome, state: Any, pair: Pair) -> None:
+    def _test_ratio(self, outcome: Outcome, state: bytes, pair: Pair) -> None:
         """Mass there and back between y and y', for the ratio that a draw claims."""
-        y, target = np.array(state[0]), outcome.target
-        hints = _Hints(y, target, outcome, (state, outcome.applied, self.pure.state(target, *pair)))  # type: ignore[arg-type]
+        y, target = self._solution(state), self._solution(outcome.applied)
+        hints = _Hints(y, target, outcome, self._integers(state, outcome.applied, self.pure.fresh(target, *pair)))
         for limit, tried in ((_LISTED, None), (_HINTED, hints), (_LISTED_IN_DOUBT, None)):
             try:
-                there = self._mass(state, target, outcome.log_ratio, limit, tried)
-                back = self._mass(outcome.applied, y, -outcome.log_ratio, limit, tried)
+                there = self._mass(state, outcome.target, outcome.log_ratio, limit, tried)
+                back = self._mass(outcome.applied, self.pure.desk.solution(state), -outcome.log_ratio, limit, tried)
             except TooManyDraws:
                 continue
             wanted = float(np.exp(min(outcome.log_ratio, 700.0))) * there[0]
-            if (
-                abs(back[0] - wanted) <= (self.tolerance + there[1] + back[1]) * max(back[0], wanted)
-                or max(back[0], wanted) < 1e-280
-            ):
+            allowed = (self.tolerance + there[1] + back[1]) * max(back[0], wanted)
+            if abs(back[0] - wanted) <= allowed or max(back[0], wanted) < 1e-280:
                 self.confirmed += 1
                 return
             if tried is None:
@@ -186,25 +170,33 @@ class LocalTest:
                 if back[2] == 0.0:
                     self.report.found("one-way move", f"{name!r} goes {way} and never back.")
                 else:
-                    self.report.found(
-                        "wrong ratio", f"{name!r} {way}: claimed {np.exp(outcome.log_ratio):.8g}, exact {back[2] / there[2]:.8g}."
-                    )
+                    ratios = f"claimed {np.exp(outcome.log_ratio):.8g}, exact {back[2] / there[2]:.8g}"
+                    self.report.found("wrong ratio", f"{name!r} {way}: {ratios}.")
                 return
         self.undecided += 1
 
-    def _mass(self, state: Any, target: Any, log_ratio: float, limit: int, hints: Any) -> tuple[float, float, float]:
+    def _integers(self, *states: bytes) -> list[np.ndarray]:
+        """The fields that hold integers: they may say where an entry is found."""
+        fields = [f for f, dtype in enumerate(self.pure.desk.dtypes) if dtype.kind in "iu"]
+        return [self.pure.desk.field(state, f) for state in states for f in fields]
+
+    def _mass(self, state: bytes, target: bytes, log_ratio: float, limit: int, hints: Any) -> tuple[float, float, float]:
         """Mass of the draws that lead to ``target`` and claim a ratio, its relative error, and the mass whatever they claim."""
         near = slack = total = 0.0
-        mask = int(self.pure.applicable(self.pure.data, self.pure.copy(state)))
-        with np.errstate(all="ignore"):
-            for s, move in enumerate(self.pure.moves):
-                if not mask >> s & 1:
-                    continue
-                for draws, after, drawn, claimed in self.pure.draws(state, s, limit, hints):
-                    if claimed == -np.inf or not move.feasible(self.pure.data, after, drawn):
+        desk, data = self.pure.desk, self.pure.data
+        mask, state = self.follower.applicable(state)
+        for s in self.follower.moves(mask):
+            move = self.pure.moves[s]
+
+            def propose(rng: Any, move: Any = move) -> tuple[Any, float]:
+                return proposal(move.propose(data, desk.put(state), rng))
+
+            with np.errstate(all="ignore"):
+                for draws, (drawn, claimed) in paths(propose, max_paths=limit, hints=hints):
+                    if claimed == -np.inf or not move.feasible(data, desk.state, drawn):
                         continue
-                    move.apply(self.pure.data, after, drawn)
-                    if same(after[0], target):
+                    move.apply(data, desk.state, drawn)
+                    if desk.solution(desk.save()) == target:
                         p = draws.probability * self.weights[s]
                         total += p
                         if abs(claimed - log_ratio) <= self.tolerance * max(1.0, abs(log_ratio)) + draws.slack:
@@ -277,20 +269,20 @@ class LocalTest:
 
     def _law(self, pair: Pair, y: np.ndarray) -> dict[bytes, float]:
         """Exact probabilities of one step from y."""
-        state = self.pure.state(y, *pair)
-        law = self.follower.law(state, max_paths=_LISTED)
+        law = self.follower.law(self.pure.fresh(y, *pair), max_paths=_LISTED)
         if law.error:
             raise TooManyDraws(law.error)
         total = self._weight(law.mask)
         out: dict[bytes, float] = {}
+        here = np.ascontiguousarray(y).tobytes()
         for o in law.outcomes:
-            if o.target is None or same(o.target, y):
+            if not o.target or o.target == here:
                 continue
             delta = o.gain + sum(pair.theta[i] * v for i, v in o.change.items())
             log_p = delta / pair.temperature + o.log_ratio + np.log(total / self._weight(o.mask))
             p = o.probability * self.weights[o.move] / total * float(np.exp(min(log_p, 0.0)))
-            out[o.target.tobytes()] = out.get(o.target.tobytes(), 0.0) + p
-        out[np.ascontiguousarray(y).tobytes()] = max(0.0, 1.0 - sum(out.values()))
+            out[o.target] = out.get(o.target, 0.0) + p
+        out[here] = max(0.0, 1.0 - sum(out.values()))
         return out
 
     def _weight(self, mask: int) -> float:
@@ -300,13 +292,13 @@ class LocalTest:
 class _Hints:
     """Choices that have to do with a change from y to y': where and what it is, where its entries are found, what was drawn."""
 
-    def __init__(self, y: np.ndarray, target: np.ndarray, outcome: Outcome, states: tuple) -> None:
+    def __init__(self, y: np.ndarray, target: np.ndarray, outcome: Outcome, fields: list[np.ndarray]) -> None:
         changed = np.flatnonzero(y != target)
         entries = {int(v) for k in changed for v in (k, y[k], target[k]) if float(v).is_integer()} | set(outcome.change)
         self._values = {v + shift for v in (*entries, *outcome.choices) for shift in (-1, 0, 1)}
         self._from_end: set[int] = set()
-        for field in (f for state in states for f in state if f.dtype.kind in "iu"):
-            at = np.flatnonzero(np.isin(np.asarray(field), list(entries)))[:64]
+        for field in fields:
+            at = np.flatnonzero(np.isin(field, list(entries)))[:64]
             self._values |= set(at.tolist())
             self._from_end |= {len(field) - int(k) for k in at}
 

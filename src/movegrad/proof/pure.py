@@ -211,6 +211,51 @@ class PureMove(NamedTuple):
     applicable_after: Callable
 
 
+class Desk:
+    """One state in one piece of memory, so that a whole state is saved and put back at once.
+
+    ``state`` is what functions work on; a saved state is bytes.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        fields = [as_field(a) for a in problem.state]
+        self.spans = []  # of the fields, in bytes
+        end = 0
+        for a in fields:
+            self.spans.append((end, end + a.nbytes))
+            end += a.nbytes + -a.nbytes % 8
+        self._memory = np.zeros(max(end, 1), np.uint8)
+        self.dtypes = [a.dtype for a in fields]
+        self.state = type(problem.state)(
+            *(self._memory[low:high].view(a.dtype).view(type(a)) for a, (low, high) in zip(fields, self.spans, strict=True))
+        )
+        self._garbage = []
+        for value in GARBAGE:
+            for a in self.state:
+                a[:] = np.full(len(a), value).astype(a.dtype)
+            self._garbage.append(self.save())
+
+    def save(self) -> bytes:
+        return self._memory.tobytes()
+
+    def put(self, saved: bytes) -> Any:
+        """Bring back a state that was saved."""
+        self._memory[:] = np.frombuffer(saved, np.uint8)
+        return self.state
+
+    def spoil(self, garbage: int) -> Any:
+        """Memory as a kernel finds it: not clean."""
+        return self.put(self._garbage[garbage])
+
+    def field(self, saved: bytes, f: int) -> np.ndarray:
+        """One field of a saved state."""
+        low, high = self.spans[f]
+        return np.frombuffer(saved[low:high], self.dtypes[f])
+
+    def solution(self, saved: bytes) -> bytes:
+        return saved[: self.spans[0][1]]
+
+
 class PureProblem:
     """A problem in plain Python. Integers behave as in a kernel; see :mod:`movegrad.proof.numbers`."""
 
@@ -227,6 +272,7 @@ class PureProblem:
             None if f is None else plain(f) for f in (functions.random, functions.greedy, functions.improve)
         )
         self.moves = [self._move(m) for m in problem.moves]
+        self.desk = Desk(problem)
 
     @staticmethod
     def _move(move: Move) -> PureMove:
@@ -239,6 +285,14 @@ class PureProblem:
         with np.errstate(all="ignore"):
             self.prepare(self.data, guide, temperature, state)
         return state
+
+    def fresh(self, solution: np.ndarray, guide: np.ndarray, temperature: float, garbage: int = 0) -> bytes:
+        """The same, saved."""
+        state = self.desk.spoil(garbage)
+        state[0][:] = solution
+        with np.errstate(all="ignore"):
+            self.prepare(self.data, guide, temperature, state)
+        return self.desk.save()
 
     def memory(self, garbage: int = 0) -> Any:
         """A state as a kernel finds it: memory that is not clean."""

@@ -12,8 +12,8 @@ from movegrad.proof.pure import GARBAGE, Dice, TooManyDraws, paths, place_of
 from movegrad.proof.report import show
 
 _PERTURBED = 20_000  # vectors near listed solutions that are shown to ``contains``
-_RANDOM_PATHS = 100_000  # outcomes of ``random`` that are listed
-_RANDOM_DRAWS = 20_000  # else so many are drawn
+_RANDOM_PATHS = 5_000  # outcomes of ``random`` that are listed
+_RANDOM_DRAWS = 1_000  # else so many are drawn
 _IMPROVED = 2_000  # calls of ``improve``
 
 
@@ -105,8 +105,10 @@ class Starts:
     def _law_of_random(self) -> dict[bytes, float]:
         """Probability of each solution that ``random`` makes."""
 
+        garbage = self.pure.memory()[0]
+
         def make(draws: Any) -> Any:
-            solution = self.pure.memory()[0]
+            solution = garbage.copy()
             self.pure.random(self.pure.data, draws, solution)  # type: ignore[misc]
             return solution
 
@@ -152,13 +154,13 @@ class Starts:
         if not same(*built):
             self.report.found("greedy", f"greedy made {show(built[0])} or {show(built[1])}, as memory was before.")
 
-    def test_improve(self, theta: np.ndarray, temperature: float, rng: np.random.Generator) -> None:
+    def test_improve(self, theta: np.ndarray, rng: np.random.Generator) -> None:
         """``improve`` stays in the set, never lowers the objective, and its state goes on as a fresh one."""
         if self.pure.improve is None:
             return
         n = len(self.laws.solutions)
         for i in range(n) if n <= _IMPROVED else rng.integers(n, size=_IMPROVED).tolist():
-            y, state = self.laws.solutions[i], self.pure.state(self.laws.solutions[i], theta, temperature)
+            y, state = self.laws.solutions[i], self.pure.desk.put(self.laws.fresh[i])
             try:
                 self.pure.improve(self.pure.data, np.array(theta), state)
             except Exception as error:
@@ -172,7 +174,7 @@ class Starts:
             before, after = (float(self.laws.statistics[k] @ theta + self.laws.phi[k]) for k in (i, j))
             if after < before - 1e-9 * max(1.0, abs(before)):
                 self.report.found("improve", f"{path} lowers the objective from {before:.9g} to {after:.9g}.")
-            self.laws.add_history(state, j, lambda path=path: f"after improve led {path}", "stale state")
+            self.laws.add_history(self.pure.desk.save(), j, lambda path=path: f"after improve led {path}", "stale state")
 
 
 def _changed(y: np.ndarray, k: int, value: Any) -> np.ndarray:
