@@ -15,7 +15,7 @@ from movegrad.proof.follow import Comparer, Follower, Law
 from movegrad.proof.pure import GARBAGE, PureProblem
 from movegrad.proof.report import Report, show
 
-_HISTORY_DRAWS = 20_000  # draws that are followed from states that differ from fresh ones
+_HISTORY_DRAWS = 12_000  # draws that are followed from states that differ from fresh ones
 _FRONTIER = 20_000  # states that wait to be followed
 _WALK = 300  # moves in a row, where those are not all
 
@@ -145,7 +145,7 @@ class Laws:
             if self._equal(*states):
                 continue
             if self.comparer.differ(*(self.follower.law(state) for state in states)):
-                self.report.found("prepare", f"at {show(y)}, {self._difference(*states)} depends on what memory held before.")
+                self.report.found("prepare", f"at {show(y)}, {self._difference(states[0], states[1])} depends on what memory held before.")
                 return
 
     # --- histories -----------------------------------------------------------------------------------------------------
