@@ -11,6 +11,7 @@ from movegrad.check import WrongProblem, stationary_law
 from movegrad.problems import Hypercube, Knapsack, TopK
 from movegrad.problems import hypercube as cube_moves
 from movegrad.problems import top_k as swap_moves
+from movegrad.proof.compiled import divergence
 
 
 @mg.jit
@@ -425,6 +426,137 @@ def test_a_set_without_solutions_is_refused():
     empty = mg.Problem(problem.data, problem.state, problem.moves, 3, states=lambda: iter([]))
     with pytest.raises(ValueError, match=r"states of .* must list at least one solution, got none\."):
         mg.check(empty)
+
+
+# --- what a report says -----------------------------------------------------------------------------------------------
+
+
+@mg.jit
+def claims_too_much_back(data, state, rng):
+    """Draws ones twice as often as zeros; the ratio is right for a zero, and wrong on the way back."""
+    move, log_ratio = propose_upward_right(data, state, rng)
+    return move, log_ratio + (0.3 if state.y[move] else 0.0)
+
+
+def test_the_way_back_is_blamed_where_its_claim_is_the_wrong_one():
+    report = mg.check(with_flip(propose=claims_too_much_back))
+    assert any("is right, but the way back claims" in sentence for sentence in report.findings["wrong ratio"]), report
+
+
+def test_a_stale_field_is_named_with_its_index_and_both_values():
+    report = mg.check(with_swap(apply=forgets_items))
+    assert "items[0] is 0, in a fresh state 1" in str(report)
+
+
+def test_an_error_names_function_and_line():
+    report = mg.check(with_flip(propose=one_too_far))
+    line = one_too_far.py_func.__code__.co_firstlineno
+    assert "IndexError" in report.findings["error"][0]
+    named = report.findings["error"][0].split(" in ")[-1]
+    assert "test_check.py" in named or "hypercube.py" in named, (named, line)
+
+
+@mg.jit
+def draw_until_zero(data, state, rng):
+    i = mg.integer(rng, len(state.y))
+    while state.y[i]:
+        i = mg.integer(rng, len(state.y))
+    return i, 0.0
+
+
+def test_draws_without_end_are_reported_with_what_to_write_instead():
+    problem = with_flip(propose=draw_until_zero)
+    assert "count what fits and draw once among it" in mg.check(problem).findings["draws"][0]
+    with pytest.raises(ValueError, match=r"at most 64 draws .* count what fits and draw once among it"):
+        mg.one_step(problem, np.zeros(3), np.zeros(3, np.uint8) + [1, 1, 0])
+
+
+def with_states(states, **changed) -> mg.Problem:
+    problem = Hypercube(3)
+    return mg.Problem(problem.data, problem.state, problem.moves, 3, contains=cube_moves.contains, states=states, **changed)
+
+
+def test_a_solution_listed_twice_or_outside_the_set_is_reported():
+    every = list(Hypercube(3).states())
+    assert "more than once" in mg.check(with_states(lambda: [*every, every[2]])).findings["set"][0]
+    assert "contains is False" in mg.check(with_states(lambda: [*every, np.array([2, 0, 0], np.uint8)])).findings["set"][0]
+    assert "no solution of dtype" in mg.check(with_states(lambda: [*every, np.array([0.5, 0, 0])])).findings["set"][0]
+
+
+def test_a_problem_without_contains_is_right_and_the_report_says_what_that_means():
+    problem = Hypercube(3)
+    report = mg.check(mg.Problem(problem.data, problem.state, problem.moves, 3, states=problem.states))
+    assert report.ok
+    assert "no contains: starts and observed solutions are taken as they come" in str(report)
+
+
+# --- the compiled chain -----------------------------------------------------------------------------------------------
+
+
+@mg.jit
+def change_by_difference(data, state, move, m):
+    """1 − 2y as a difference of unsigned integers, hidden from plain Python by ``int``."""
+    one = int(state.y[move])
+    return move, (1 ^ one) - one
+
+
+def test_a_difference_that_wraps_only_in_compiled_code_is_found():
+    report = mg.check(with_flip(change=change_by_difference))
+    assert set(report.findings) in ({"compiled"}, {"wrong change"}), report
+
+
+def test_the_compiled_chain_is_run_and_its_false_alarms_are_stated():
+    report = mg.check(Hypercube(3, radius=2))
+    assert any("the compiled chain" in sentence and "false alarms ≤ 1e-06" in sentence for sentence in report.tested)
+    assert not mg.check(Hypercube(3, radius=2), compiled=False).tested
+
+
+def test_chernoff_bounds_are_rarely_passed():
+    """10⁵ binomial counts: the excess passes x with probability at most 2e⁻ˣ, and often enough that the test has power."""
+    rng = np.random.default_rng(0)
+    for p in (0.001, 0.2, 0.5, 0.97):
+        counts = rng.binomial(2_000, p, size=100_000)
+        excess = divergence(counts, np.full(len(counts), 2_000), np.full(len(counts), p))
+        for x in (2.0, 4.0):
+            assert 0.01 * np.exp(-x) < (excess > x).mean() <= 2 * np.exp(-x)
+    assert divergence(np.array([1]), np.array([10]), np.array([0.0]))[0] == np.inf
+    assert divergence(np.array([0]), np.array([0]), np.array([1.0]))[0] == 0.0
+
+
+# --- large instances ----------------------------------------------------------------------------------------------------
+
+
+@mg.jit
+def wrong_beyond_a_thousand(data, state, rng):
+    return mg.integer(rng, len(state.y)), 0.0 if len(state.y) <= 1000 or state.y[0] == 0 else 0.2
+
+
+@mg.jit
+def change_beyond_a_thousand(data, state, move, m):
+    return move, 1 - 2 * state.y[move] + (len(state.y) > 1000)
+
+
+def test_a_branch_for_large_instances_is_met_by_the_local_test():
+    for function, kind in (("propose", "wrong ratio"), ("change", "wrong change")):
+        changed = {"propose": wrong_beyond_a_thousand} if function == "propose" else {"change": change_beyond_a_thousand}
+        problem = Hypercube(1001)
+        wrong = mg.Problem(
+            problem.data, problem.state, [replace(cube_moves.FLIP, **changed)], 1001, contains=cube_moves.contains,
+            random=problem.functions.random,
+        )  # fmt: skip
+        report = mg.check(wrong, max_states=50, compiled=False)
+        assert kind in report.findings, report
+        assert not report.proved
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [TopK(60, k=20), TopK(40, k=10, swaps=(1, 2), guided=True), Knapsack(np.arange(1, 61)[None] % 13 + 1, [90])],
+    ids=["top-k", "guided", "knapsack"],
+)
+def test_right_problems_pass_the_local_test(problem):
+    report = mg.check(problem, local=True, compiled=False).raise_if_wrong()
+    assert report.draws > 100
 
 
 def test_stationary_law_is_as_exact_for_rare_states_as_for_common_ones():

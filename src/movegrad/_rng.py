@@ -19,9 +19,11 @@ _GOLDEN = _U(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
 _LOW = _U(0xFFFFFFFF)
 
-# An odometer holds POSITION, DEPTH and PROBABILITY, then (choice, radix) for each draw on the current path.
-_POSITION, _DEPTH, _PROBABILITY, _PATH = 0, 1, 2, 3
+# An odometer holds POSITION, DEPTH, PROBABILITY and the number of paths that are LEFT, a number to ESCAPE from endless loops with,
+# then (choice, radix) for each draw on the current path.
+_POSITION, _DEPTH, _PROBABILITY, _LEFT, _ESCAPE, _PATH = 0, 1, 2, 3, 4, 5
 _MAX_DRAWS = 64
+_MAX_PATHS = float(1 << 26)
 ODOMETER_SIZE = _PATH + 2 * _MAX_DRAWS
 
 
@@ -118,9 +120,10 @@ def _random_leaf(rng, tree):
 def _turn(rng, radix):
     """The choice of this path at this draw; a draw seen for the first time starts at 0."""
     at = int(rng[_POSITION])
-    if at == _MAX_DRAWS:  # too long to enumerate: the caller sees a probability that is no number
+    if at == _MAX_DRAWS:  # too long to enumerate: the caller sees a probability that is no number, if a loop of draws ever ends
         rng[_PROBABILITY] = np.nan
-        return 0
+        rng[_ESCAPE] = (16807.0 * rng[_ESCAPE]) % 2147483647.0
+        return int(rng[_ESCAPE] % radix)
     if at == int(rng[_DEPTH]):
         rng[_PATH + 2 * at] = 0.0
         rng[_PATH + 2 * at + 1] = radix
@@ -182,6 +185,8 @@ def odometer_start(rng):
     rng[_DEPTH] = 0.0
     rng[_POSITION] = 0.0
     rng[_PROBABILITY] = 1.0
+    rng[_LEFT] = _MAX_PATHS
+    rng[_ESCAPE] = 1.0
 
 
 @inner
@@ -195,7 +200,8 @@ def odometer_next(rng):
     rng[_PATH + 2 * last] += 1.0
     rng[_DEPTH] = last + 1
     rng[_POSITION] = 0.0
-    rng[_PROBABILITY] = 1.0
+    rng[_LEFT] -= 1.0
+    rng[_PROBABILITY] = 1.0 if rng[_LEFT] > 0.0 else np.nan
     return True
 
 

@@ -221,7 +221,10 @@ def one_step(
     result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
     if (values != values).any():
-        raise ValueError(f"{batch.problem.name} must propose with at most 64 draws to be enumerated, got more.")
+        raise ValueError(
+            f"problem must propose with at most 64 draws and 2²⁶ outcomes to be listed, got more from {batch.problem.name}: count what "
+            "fits and draw once among it, rather than draw until something fits."
+        )
     return shaped(values, shape), shaped(result.mean(), shape)
 
 

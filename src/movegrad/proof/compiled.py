@@ -177,7 +177,7 @@ class Compiled:
         self._compare_sums(steps, codes, counts, visits, pair)
 
     def _compare_cells(self, i: Any, j: Any, counts: Any, visits: Any, p: Any, limit: float, pair: Pair) -> None:
-        excess = _divergence(counts, visits, p)
+        excess = divergence(counts, visits, p)
         worst = int(np.argmax(excess)) if len(excess) else 0
         if len(excess) and excess[worst] > limit:
             a, b = (show(self.laws.solutions[int(k[worst])]) for k in (i, j))
@@ -226,7 +226,7 @@ class Compiled:
 
     def _compare_counts(self, counts: np.ndarray, law: np.ndarray, what: str, pair: Pair, cells: int) -> None:
         total = counts.sum()
-        excess = _divergence(counts, np.full(len(counts), total), np.minimum(law, 1.0))
+        excess = divergence(counts, np.full(len(counts), total), np.minimum(law, 1.0))
         worst = int(np.argmax(excess))
         if excess[worst] > np.log(2.0 * cells / self._level):
             self.report.found(
@@ -236,7 +236,7 @@ class Compiled:
             )
 
 
-def _divergence(counts: np.ndarray, visits: np.ndarray, p: np.ndarray) -> np.ndarray:
+def divergence(counts: np.ndarray, visits: np.ndarray, p: np.ndarray) -> np.ndarray:
     """N·KL(c/N, p): by Chernoff's bound, e⁻ˣ bounds the probability that it exceeds x on one side."""
     q, p = counts / np.maximum(visits, 1), np.where(p > 1.0 - 1e-13, 1.0, p)
     with np.errstate(all="ignore"):

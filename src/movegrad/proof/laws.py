@@ -145,7 +145,9 @@ class Laws:
             if self._equal(*states):
                 continue
             if self.comparer.differ(*(self.follower.law(state) for state in states)):
-                self.report.found("prepare", f"at {show(y)}, {self._difference(states[0], states[1])} depends on what memory held before.")
+                self.report.found(
+                    "prepare", f"at {show(y)}, {self._difference(states[0], states[1])} depends on what memory held before."
+                )
                 return
 
     # --- histories -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from movegrad.problem import Problem
-from movegrad.proof.compiled import FALSE_ALARMS, Pair, _divergence
+from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence
 from movegrad.proof.follow import Follower, Outcome
 from movegrad.proof.pure import Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
@@ -256,7 +256,7 @@ class LocalTest:
         seen = dict(zip((e.tobytes() for e in ends), counts.tolist(), strict=True))
         keys = list(law.keys() | seen.keys())
         p, c = np.array([law.get(k, 0.0) for k in keys]), np.array([seen.get(k, 0) for k in keys])
-        excess = _divergence(c, np.full(len(keys), chains), np.minimum(p, 1.0))
+        excess = divergence(c, np.full(len(keys), chains), np.minimum(p, 1.0))
         worst = int(np.argmax(excess))
         if excess[worst] > np.log(2.0 * len(keys) / FALSE_ALARMS):
             end = np.frombuffer(keys[worst], y.dtype)
