@@ -1,5 +1,6 @@
 """The checker proves right problems right and finds what is wrong with wrong ones."""
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -445,7 +446,7 @@ def test_the_way_back_is_blamed_where_its_claim_is_the_wrong_one():
 
 def test_a_stale_field_is_named_with_its_index_and_both_values():
     report = mg.check(with_swap(apply=forgets_items))
-    assert "items[0] is 0, in a fresh state 1" in str(report)
+    assert re.search(r"items\[\d\] is \d, in a fresh state \d", str(report))
 
 
 def test_an_error_names_function_and_line():
@@ -468,7 +469,7 @@ def test_draws_without_end_are_reported_with_what_to_write_instead():
     problem = with_flip(propose=draw_until_zero)
     assert "count what fits and draw once among it" in mg.check(problem).findings["draws"][0]
     with pytest.raises(ValueError, match=r"at most 64 draws .* count what fits and draw once among it"):
-        mg.one_step(problem, np.zeros(3), np.zeros(3, np.uint8) + [1, 1, 0])
+        mg.one_step(problem, np.zeros(3), np.array([1, 1, 0], np.uint8))
 
 
 def with_states(states, **changed) -> mg.Problem:
@@ -495,14 +496,14 @@ def test_a_problem_without_contains_is_right_and_the_report_says_what_that_means
 
 @mg.jit
 def change_by_difference(data, state, move, m):
-    """1 − 2y as a difference of unsigned integers, hidden from plain Python by ``int``."""
-    one = int(state.y[move])
-    return move, (1 ^ one) - one
+    """1 − 2y by a difference that is below zero, of integers that ``int`` leaves unsigned in compiled code alone."""
+    y = int(state.y[move])
+    return move, 1.0 + 2.0 * float(y - y - y)
 
 
 def test_a_difference_that_wraps_only_in_compiled_code_is_found():
     report = mg.check(with_flip(change=change_by_difference))
-    assert set(report.findings) in ({"compiled"}, {"wrong change"}), report
+    assert set(report.findings) == {"compiled"}, report
 
 
 def test_the_compiled_chain_is_run_and_its_false_alarms_are_stated():

@@ -222,8 +222,8 @@ def one_step(
     values = result.chains.value[:, OBJECTIVE]
     if (values != values).any():
         raise ValueError(
-            f"problem must propose with at most 64 draws and 2²⁶ outcomes to be listed, got more from {batch.problem.name}: count what "
-            "fits and draw once among it, rather than draw until something fits."
+            f"problem must propose with at most 64 draws and 2²⁶ outcomes to be listed, got more from {batch.problem.name}: count "
+            "what fits and draw once among it, rather than draw until something fits."
         )
     return shaped(values, shape), shaped(result.mean(), shape)
 

@@ -17,11 +17,12 @@ from movegrad.proof.pure import Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
 from movegrad.sampling import observe, sample
 
-_SECONDS = 20.0  # for each part of the test, about
-_DRAWS = 1_500  # that are followed
+_SECONDS = 15.0  # for each part of the test, about
+_DRAWS = 800  # that are followed
 _LISTED = 3_000  # draws of a move from one solution that are listed without hesitation
-_LISTED_IN_DOUBT = 200_000  # to confirm a mismatch
-_HINTED = 4_000  # draws tried among those that have to do with the change
+_LISTED_IN_DOUBT = 50_000  # to confirm a mismatch
+_HINTED = 2_000  # draws tried among those that have to do with the change
+_DOUBTS = 2  # such listings, at most
 _EVERY = 12  # a ratio is tested for one draw in so many
 _CHAINS, _STEPS = 4, 400  # of the compiled run
 _ONE_STEP = 20_000  # compiled chains that make one step from the same solution, at most
@@ -37,18 +38,17 @@ class LocalTest:
         self.pure = PureProblem(problem)
         self.follower = Follower(self.pure, report)
         self.weights = problem.weights / problem.weights.sum()
-        self.confirmed = self.undecided = 0
+        self.confirmed = self.undecided = self._doubts = 0
+        self._many = False  # draws from one solution, too many to list
         self._value: tuple[np.ndarray, float] = (np.zeros(0), 0.0)  # T and φ of the solution under the walk
 
     def run(self, pairs: list[Pair], compiled: bool) -> None:
         begins = self._begins(pairs[0].theta)
-        deadline = monotonic() + _SECONDS
+        self._deadline = monotonic() + _SECONDS
         share = max(1, _DRAWS // (len(begins) * len(pairs)))
         for pair in pairs:
             for y in begins:
                 self._walk(y, pair, share)
-                if not self.report.ok or monotonic() > deadline:
-                    break
         self.report.histories = "tested along the walk"
         ratios = f"{self.confirmed} ratios against the draws that lead back"
         if self.undecided:
@@ -83,7 +83,7 @@ class LocalTest:
         self.report.solutions += 1
         for k in range(draws):
             outcome = self._draw(state, self.rng)
-            if outcome is None or not self.report.ok:
+            if outcome is None or not self.report.ok or monotonic() > self._deadline:
                 return
             self.report.draws += 1
             if not outcome.target:
@@ -154,26 +154,41 @@ class LocalTest:
         """Mass there and back between y and y', for the ratio that a draw claims."""
         y, target = self._solution(state), self._solution(outcome.applied)
         hints = _Hints(y, target, outcome, self._integers(state, outcome.applied, self.pure.fresh(target, *pair)))
-        for limit, tried in ((_LISTED, None), (_HINTED, hints), (_LISTED_IN_DOUBT, None)):
-            try:
-                there = self._mass(state, outcome.target, outcome.log_ratio, limit, tried)
-                back = self._mass(outcome.applied, self.pure.desk.solution(state), -outcome.log_ratio, limit, tried)
-            except TooManyDraws:
-                continue
-            wanted = float(np.exp(min(outcome.log_ratio, 700.0))) * there[0]
-            allowed = (self.tolerance + there[1] + back[1]) * max(back[0], wanted)
-            if abs(back[0] - wanted) <= allowed or max(back[0], wanted) < 1e-280:
-                self.confirmed += 1
-                return
-            if tried is None:
-                name, way = self.pure.moves[outcome.move].name, f"{show(y)} → {show(target)}"
-                if back[2] == 0.0:
-                    self.report.found("one-way move", f"{name!r} goes {way} and never back.")
-                else:
-                    ratios = f"claimed {np.exp(outcome.log_ratio):.8g}, exact {back[2] / there[2]:.8g}"
-                    self.report.found("wrong ratio", f"{name!r} {way}: {ratios}.")
-                return
-        self.undecided += 1
+        found = None
+        if not self._many:
+            found = self._masses(outcome, state, _LISTED, None)
+            self._many = found is None
+        certain = found is not None
+        if found is None:
+            found = self._masses(outcome, state, _HINTED, hints)
+        if found is not None and not certain and not self._balances(outcome, *found):
+            self._doubts += 1
+            found = self._masses(outcome, state, _LISTED_IN_DOUBT, None) if self._doubts <= _DOUBTS else None
+        if found is None:
+            self.undecided += 1
+        elif self._balances(outcome, *found):
+            self.confirmed += 1
+        else:
+            there, back = found
+            name, way = self.pure.moves[outcome.move].name, f"{show(y)} → {show(target)}"
+            if back[2] == 0.0:
+                self.report.found("one-way move", f"{name!r} goes {way} and never back.")
+            else:
+                ratios = f"claimed {np.exp(outcome.log_ratio):.8g}, exact {back[2] / there[2]:.8g}"
+                self.report.found("wrong ratio", f"{name!r} {way}: {ratios}.")
+
+    def _masses(self, outcome: Outcome, state: bytes, limit: int, hints: Any) -> tuple[tuple, tuple] | None:
+        """Masses there and back; None if there are too many draws."""
+        try:
+            there = self._mass(state, outcome.target, outcome.log_ratio, limit, hints)
+            return there, self._mass(outcome.applied, self.pure.desk.solution(state), -outcome.log_ratio, limit, hints)
+        except TooManyDraws:
+            return None
+
+    def _balances(self, outcome: Outcome, there: tuple, back: tuple) -> bool:
+        wanted = float(np.exp(min(outcome.log_ratio, 700.0))) * there[0]
+        allowed = (self.tolerance + there[1] + back[1]) * max(back[0], wanted)
+        return abs(back[0] - wanted) <= allowed or max(back[0], wanted) < 1e-280
 
     def _integers(self, *states: bytes) -> list[np.ndarray]:
         """The fields that hold integers: they may say where an entry is found."""

@@ -31,14 +31,14 @@ class Starts:
             self.report.found("wrong start", f"contains is False for the problem's own solution {show(self.problem.solution)}.")
         if self.problem.solution.tobytes() not in self.laws.number:
             self.report.found("wrong start", f"the problem's own solution {show(self.problem.solution)} is not among the states.")
-        if len(self.laws.number) < len(listed):
-            keys = [y.tobytes() for y in self.laws.solutions]
-            twice = next(y for y, key in zip(self.laws.solutions, keys, strict=True) if keys.count(key) > 1)
-            self.report.found("set", f"states lists {show(twice)} more than once.")
+        seen = set()
         for given, y in zip(listed, self.laws.solutions, strict=True):
-            if given.shape != self.problem.solution.shape or not np.array_equal(given, y):
+            if not np.array_equal(given, y):
                 self.report.found("set", f"states lists {show(given)}, which is no solution of dtype {y.dtype}.")
-            elif not self._contains(y):
+            elif y.tobytes() in seen:
+                self.report.found("set", f"states lists {show(y)} more than once.")
+            seen.add(y.tobytes())
+            if not self._contains(y):
                 self.report.found("set", f"contains is False for the listed solution {show(y)}.")
         if self.problem.functions.contains is None:
             self.report.note("no contains: starts and observed solutions are taken as they come")
