@@ -21,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checker.add_argument(
         "target", metavar="MODULE:OBJECT", help="a Problem or a function that returns one, in a module or a .py file"
     )
-    checker.add_argument("--max-states", type=int, default=5_000, help="refuse larger sets (default: %(default)s)")
+    checker.add_argument("--max-states", type=int, default=5_000, help="test larger sets locally (default: %(default)s)")
+    checker.add_argument("--local", action="store_true", help="walk on the instance instead of listing its solutions: no proof")
+    checker.add_argument("--no-compiled", action="store_true", help="leave out the compiled chain")
     checker.add_argument("--seed", type=int, default=0, help="of the θ that are tried (default: %(default)s)")
     commands.add_parser("version", help="print the version")
     options = parser.parse_args(arguments)
@@ -29,7 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(__version__)
         return 0
     try:
-        report = check(load(options.target), max_states=options.max_states, seed=options.seed)
+        report = check(
+            load(options.target), max_states=options.max_states, seed=options.seed, local=options.local or None,
+            compiled=not options.no_compiled,
+        )  # fmt: skip
     except ValueError as error:
         print(f"movegrad check: {error}", file=sys.stderr)
         return 2
