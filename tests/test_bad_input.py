@@ -507,7 +507,7 @@ TENSORS = [
     ("theta", "infinite", lambda torch: torch.full((2, 5), torch.inf), "inf", FORWARD),
     ("theta", "too short", lambda torch: torch.zeros(2, 4), r"5 entries.*\(2, 4\)", FORWARD),
     ("theta", "integer", lambda torch: torch.zeros(2, 5, dtype=torch.int64), "int64", FORWARD),
-    ("theta", "empty batch", lambda torch: torch.zeros(0, 5), r"\(0, 5\)", ("layer",)),
+    ("theta", "empty and too short", lambda torch: torch.zeros(0, 4), r"\(0, 4\)", ("layer",)),
     ("theta", "0-d", lambda torch: torch.tensor(1.0), r"\(\)", ("layer",)),
     ("theta", "NumPy array", lambda torch: np.zeros((2, 5)), "[Tt]ensor", FORWARD),
     ("theta", "None", lambda torch: None, "", FORWARD),

@@ -19,8 +19,8 @@ from movegrad._specialise import jit
 DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
 # Columns of Chains.clock.
 DONE, GOAL = 0, 1
-# In DONE: the start is given; it is to be drawn; to be built by ``greedy``; it is given and to be improved by ``improve``.
-NOT_LOADED, NOT_DRAWN, NOT_BUILT, NOT_IMPROVED = -1, -2, -3, -4
+# In DONE: the start is given; it is to be drawn; to be built by ``greedy``. TO_IMPROVE is added where ``improve`` comes next.
+NOT_LOADED, NOT_DRAWN, NOT_BUILT, TO_IMPROVE = -1, -2, -3, -4
 # Columns of Chains.value. The last two serve the covariance product: s = ⟨v, T(y)⟩ and its sum over averaged iterates.
 OBJECTIVE, BEST_OBJECTIVE, INVERSE_TEMPERATURE, PROJECTION, PROJECTION_SUM = 0, 1, 2, 3, 4
 VALUES = 5
@@ -216,14 +216,18 @@ def load(chain, plan, key, c):
     """Key the generator, go to the start and fill what is derived from it; False if the start is not in the set."""
     solution, sums = chain.state[0], chain.sums
     seed_stream(chain.rng, plan.seed, plan.call, key, c % plan.chains)
-    if chain.clock[DONE] == NOT_DRAWN:
+    kind = chain.clock[DONE]
+    improved = kind < TO_IMPROVE
+    if improved:
+        kind -= TO_IMPROVE
+    if kind == NOT_DRAWN:
         random(chain.data, chain.rng, solution)
-    elif chain.clock[DONE] == NOT_BUILT:
+    elif kind == NOT_BUILT:
         greedy(chain.data, chain.guide, chain.state)
     if not contains(chain.data, solution):
         return False
     prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
-    if chain.clock[DONE] == NOT_IMPROVED:
+    if improved:
         improve(chain.data, chain.guide, chain.state)
     objective = phi(chain.data, solution)
     clear(chain.mean)

@@ -108,6 +108,7 @@ class Kind(NamedTuple):
 
 
 _MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
+_LASTING = ("data", "state", "moves", "size", "functions", "packed", "kind", "weights")
 _ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "improve": 3, "applicable": 2}
 
 
@@ -117,7 +118,7 @@ class Problem:
     Parameters
     ----------
     data : NamedTuple of arrays and numbers
-        The instance.
+        The instance. It is copied, like the state: what is done to these arrays later changes nothing here.
     state : NamedTuple of one-dimensional arrays
         A feasible state; its first field is the solution.
     moves : sequence of Move
@@ -177,7 +178,7 @@ class Problem:
         self.states = states
         self.oracle = oracle
         self._validate()
-        self.packed = pack([self.data])  # read-only from here on: kernels see these arrays
+        self.packed = pack([self.data])  # what kernels see: writable, since Numba has another type for what is not
         self.state_sizes = np.array([len(a) for a in self.state], np.int64)
         self.state_dtypes = [a.dtype for a in self.state]
         self.weights = np.array([m.weight for m in self.moves], np.float64)
@@ -190,6 +191,19 @@ class Problem:
             type(self.state),
             len(self.state),
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _LASTING and "kind" in vars(self):  # which is set last
+            raise AttributeError(
+                f"{name} of {self.name} must stay what it is, since kernels hold a copy of it: make a new problem."
+            )
+        super().__setattr__(name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and pickles of arrays can be written to, whatever they were made from."""
+        vars(self).update(state)
+        for array in (*self.data, *self.state):
+            array.setflags(write=False)
 
     def __repr__(self) -> str:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
@@ -245,7 +259,7 @@ def _check_function(function: Any, what: str, arity: int, required: bool = False
 
 
 def _record(record: Any, what: str, one_dimensional: bool) -> Any:
-    """The NamedTuple with its fields as arrays."""
+    """The NamedTuple with its fields as arrays of its own, read-only: kernels and ``check`` see the same, whoever writes where."""
     if not (isinstance(record, tuple) and hasattr(record, "_fields") and len(record) > 0):
         raise ValueError(f"{what} must be a NamedTuple with at least one field, got {type(record).__name__}.")
     arrays = []
@@ -256,7 +270,8 @@ def _record(record: Any, what: str, one_dimensional: bool) -> Any:
             raise ValueError(f"{str(error)[:-1]} in field {name!r}.") from None
         if one_dimensional and array.ndim != 1:
             raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
-        arrays.append(array)
+        arrays.append(array.copy())
+        arrays[-1].setflags(write=False)
     return type(record)(*arrays)
 
 

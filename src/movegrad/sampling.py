@@ -312,8 +312,8 @@ def run_from(
         solutions, kinds = starts.flatten(chosen(request), request, settings.start_name)
     guide = None if guide is None else like_theta(guide, "guide", batch, problem)
     result = run(batch, settings, solutions, kinds, keys, guide, direction, progress)
-    if hasattr(chosen, "remember"):
-        chosen.remember(keys, list(result.solutions))
+    if (memory := starts.memory(chosen)) is not None:
+        memory.remember(keys, list(result.solutions))
     return result, (solutions, kinds)
 
 
@@ -406,7 +406,7 @@ def _temperature(value: Any) -> Any:
 def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> tuple[np.ndarray, float]:
     """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted; and seconds."""
     pilot = settings._replace(steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT)  # the same kernel: compiled once
-    result, _ = run_from(batch, pilot, problem, "random" if hasattr(start, "remember") else start, index=index, guide=guide)
+    result, _ = run_from(batch, pilot, problem, "random" if starts.memory(start) else start, index=index, guide=guide)
     traces = result.on_host.chains.trace[:, :, 0].reshape(batch.examples, settings.chains, -1)
     changes = np.abs(np.diff(traces, axis=2)).reshape(batch.examples, -1)
     moved = (changes > 0).sum(1)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_IMPROVED, NOT_LOADED
+from movegrad._device import on_device
+from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_LOADED, TO_IMPROVE
 from movegrad._rng import stream_keys
 from movegrad._validate import array_of, listed
 from movegrad.problem import Problem
@@ -35,9 +36,9 @@ class Request(NamedTuple):
 
 
 class Improve(NamedTuple):
-    """Solutions (C, size) of one example, which the kernel is to improve for θ before chains begin."""
+    """A start of one example, which the kernel is to improve for θ before chains begin."""
 
-    solutions: np.ndarray
+    solutions: Any  # (C, size), or DRAW (or None) or BUILD
 
 
 Solutions = np.ndarray | Improve | int | None  # (C, size) of one example, as given or to be improved; DRAW (or None) or BUILD
@@ -70,21 +71,35 @@ def target(request: Request) -> list[np.ndarray]:
 
 
 class Heuristic:
-    """Solutions of another start, by default the target, improved for θ by the problem's own local search."""
+    """Solutions of another start, by default the target, improved for θ by the problem's own local search.
+
+    ``Heuristic("persistent")`` improves where each chain ended in the call before.
+    """
 
     def __init__(self, first: Any = target) -> None:
-        self.first = resolve(first)
+        self.first = resolve(first, lasting=True)
 
     def __call__(self, request: Request) -> list[Solutions]:
+        self.check(request)
+        return [s if isinstance(s, Improve) else Improve(s) for s in self.first(request)]
+
+    def check(self, request: Request) -> None:
+        """Complain of a problem that cannot improve."""
         for problem in request.problems:
             if problem.functions.improve is None:
                 raise ValueError(f"start must not be 'heuristic' where the problem has no improve, got {problem.name}.")
-        return [Improve(s) if isinstance(s, np.ndarray) else s for s in self.first(request)]
 
 
 def looks_at_targets(start: Any) -> bool:
     """Does a start need observed solutions?"""
-    return start is target or start is data or (isinstance(start, Heuristic) and looks_at_targets(start.first))
+    return start is target or start is data or (isinstance(start, (Heuristic, Persistent)) and looks_at_targets(start.first))
+
+
+def memory(start: Any) -> Any:
+    """What is to be told where chains ended (it has a method ``remember``): the start, or the one that it improves; else None."""
+    while isinstance(start, Heuristic):
+        start = start.first
+    return start if hasattr(start, "remember") else None
 
 
 def data(request: Request) -> list[np.ndarray]:
@@ -97,13 +112,17 @@ def data(request: Request) -> list[np.ndarray]:
 
 
 class Given:
-    """Given solutions: (size,) for all, (…, size) for all chains of each example, or (…, C, size); "…" as in θ."""
+    """Given solutions: (size,) for all, (…, size) for all chains of each example, or (…, C, size); "…" as in θ. They are copied."""
 
     def __init__(self, solutions: Any, name: str = "start") -> None:
-        self.solutions, self.name = solutions, name
+        self.solutions, self.name = _copied(solutions), name
 
     def __call__(self, request: Request) -> list[np.ndarray]:
-        sizes, given = {len(p.solution) for p in request.problems}, self._encoded(request.problems)
+        return self.read(self._encoded(request.problems), request)
+
+    def read(self, given: Any, request: Request) -> list[np.ndarray]:
+        """(C, size) of each example, out of arrays of any of these shapes."""
+        sizes = {len(p.solution) for p in request.problems}
         rows = self._rows(given, request, sizes.pop()) if len(sizes) == 1 else self._ragged(given, request)
         return [_for_all_chains(row, request.chains) for row in rows]
 
@@ -146,9 +165,9 @@ class Given:
 class Persistent:
     """Continue each chain where it ended; chains are told apart by the key of their example and their number."""
 
-    def __init__(self, first: Start = random) -> None:
-        self.first = first
-        self.ends: dict[int, Any] = {}  # key of an example → (C, size)
+    def __init__(self, first: Any = random) -> None:
+        self.first = resolve(first)
+        self.ends: dict[int, Any] = {}  # key of an example → (C, size), read-only
 
     def __call__(self, request: Request) -> list[Solutions]:
         known = [self.ends.get(key) for key in request.keys.tolist()]
@@ -162,7 +181,9 @@ class Persistent:
     def remember(self, keys: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
         """Keep where chains ended."""
         for key, rows in zip(keys.tolist(), solutions, strict=True):
-            self.ends[key] = np.array(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
+            self.ends[key] = _copied(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
+            if isinstance(rows, np.ndarray):
+                self.ends[key].setflags(write=False)
 
 
 def resolve(start: Any, lasting: bool = False) -> Start:
@@ -180,21 +201,28 @@ def resolve(start: Any, lasting: bool = False) -> Start:
 def flatten(starts: Any, request: Request, name: str = "start") -> tuple[np.ndarray, np.ndarray]:
     """Starts as one array of solutions, and (E,) what the kernel is to do with each."""
     starts = listed(starts, name, len(request.problems), "examples")
-    rows, kinds = [], np.full(len(starts), NOT_LOADED)
+    rows, kinds = [], np.zeros(len(starts), np.int64)
     for e, (start, problem) in enumerate(zip(starts, request.problems, strict=True)):
         shape = (request.chains, len(problem.solution))
-        if start is None or (np.ndim(start) == 0 and start in (DRAW, BUILD)):
-            kinds[e] = DRAW if start is None else start
+        start, kinds[e] = taken_apart(start)
+        if start is None:
             rows.append(np.concatenate([problem.solution] * request.chains))  # what distances are measured to
             continue
-        if isinstance(start, Improve):
-            kinds[e], start = NOT_IMPROVED, start.solutions
         row = as_solutions(start, problem, name)
         if row.shape != shape:
             raise ValueError(f"{name} must give shape {shape} for each example, got {row.shape}.")
         rows.append(row)
-    flat = rows[0] if len(rows) == 1 else np.concatenate([r.reshape(-1) for r in rows])
-    return flat.reshape(-1), kinds
+    return np.concatenate([r.reshape(-1) for r in rows]), kinds  # a copy: chains may be run again from it
+
+
+def taken_apart(start: Any) -> tuple[Any, int]:
+    """Solutions, None where the kernel makes them, and what the kernel is to do."""
+    if isinstance(start, Improve):
+        solutions, kind = taken_apart(start.solutions)
+        return solutions, kind + TO_IMPROVE
+    if start is None or (np.ndim(start) == 0 and start in (DRAW, BUILD)):
+        return None, DRAW if start is None else int(start)
+    return start, NOT_LOADED
 
 
 def as_solutions(values: Any, problem: Problem, name: str) -> np.ndarray:
@@ -209,9 +237,20 @@ def as_solutions(values: Any, problem: Problem, name: str) -> np.ndarray:
     return cast
 
 
+def _copied(value: Any) -> Any:
+    """Arrays, tensors and lists of them as they are now, whatever the caller does to them later."""
+    if isinstance(value, (list, tuple)):
+        return [_copied(v) for v in value]
+    if hasattr(value, "detach"):  # a tensor
+        return value.detach().clone()
+    return value.copy() if hasattr(value, "__array__") or hasattr(value, "__cuda_array_interface__") else value
+
+
 def _for_all_chains(row: np.ndarray, chains: int) -> np.ndarray:
     """(C, size) from (size,) or (C, size); one chain, the usual case, without the 5 µs of a broadcast for each example."""
-    return row[None] if chains == 1 and row.ndim == 1 else np.broadcast_to(row, (chains, row.shape[-1]))
+    if row.ndim == 1 and (chains == 1 or on_device(row)):  # a device repeats it by itself
+        return row[None]
+    return np.broadcast_to(row, (chains, row.shape[-1]))
 
 
 def _needed(request: Request, word: str) -> Sequence[np.ndarray]:

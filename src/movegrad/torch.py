@@ -1,20 +1,37 @@
 """PyTorch front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses. It only translates; chains run in :mod:`movegrad`.
 
-Chains run where θ is: tensors on the CPU are seen as arrays, tensors on a CUDA device stay what they are.
+Chains run where θ is: tensors on the CPU are seen as arrays, tensors on a CUDA device stay what they are. Results have the dtype of
+θ; chains compute in float64.
+
+Draws depend on (seed, number of the call, index of the example, number of the chain) alone. A layer counts its calls, one after
+the other, from whichever threads they come; copies of a layer go on from the same number, each for itself. What follows:
+
+* Threads: which of them gets which number is a matter of chance, unless ``call`` is given.
+* Workers of a ``DataLoader`` have copies of a layer that all begin with the same number. Their seed is mixed with that of the
+  worker, which is another one in every worker and epoch and depends on ``torch.manual_seed``. For numbers that do not depend on how
+  many workers there are, give ``index`` (the position of the example) and ``call`` (the epoch).
+* Processes of distributed training should have layers with different seeds, or give an ``index`` of their own to each example.
+* ``torch.utils.checkpoint`` runs a segment again in the backward pass: a layer in it does not draw anew.
+
+An empty batch gives an empty result, a sum of 0 and an error where a mean over examples is wanted. Nothing can be differentiated
+twice.
 """
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from movegrad import _recompute
 from movegrad import start as starts
 from movegrad._build import Options
-from movegrad._device import joined
+from movegrad._device import joined, on_device
 from movegrad._engine import Run
-from movegrad._validate import choice, instance_of, listed, positive
+from movegrad._rng import stream_keys
+from movegrad._validate import array_of, choice, instance_of, listed, positive, seed_in
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
 from movegrad.sampling import (
@@ -31,6 +48,7 @@ from movegrad.sampling import (
 from movegrad.schedules import Annealing
 
 REDUCTIONS = ("mean", "sum", "none")
+MEANINGS = ("solution", "mean")  # of y
 Problems = Problem | Sequence[Problem]
 
 
@@ -99,15 +117,27 @@ class LocalSearchLayer(nn.Module):
         return None if self._memory.last is None else Info(self._memory.last.on_host)
 
     def forward(
-        self, theta: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None
+        self,
+        theta: Any,
+        *,
+        problem: Problems | None = None,
+        start: Any = None,
+        index: Any = None,
+        guide: Any = None,
+        call: int | None = None,
     ) -> Any:
-        """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own in this call; ``index``: keys of the examples."""
+        """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own in this call.
+
+        ``index``: keys of the examples; ``call``: number of the call, which is not counted then.
+        """
         problem = self.problem if problem is None else problem
         if isinstance(problem, Problem):
-            return _Expectation.apply(_tensor(theta), self, problem, start, index, guide)
+            if _is_empty(_tensor(theta), problem):
+                return theta.clone()
+            return _Expectation.apply(theta, self, problem, start, index, guide, call)
         theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
         flat, sizes = torch.cat([t.reshape(-1) for t in theta]), [t.numel() for t in theta]
-        return list(_Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide).split(sizes))
+        return list(_Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide, call).split(sizes))
 
     def run(
         self,
@@ -118,15 +148,36 @@ class LocalSearchLayer(nn.Module):
         guide: Any = None,
         targets: Any = None,
         start_name: str = "start",
+        call: int | None = None,
     ):
-        """Run the chains on arrays; returns the run and its starting solutions."""
-        batch, shape = make_batch(problem, theta)
-        settings = self.settings._replace(call=self._memory.calls, start_name=start_name)
-        chosen = self.start if start is None else start
-        result, begin = run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=_guide(guide))
-        self._memory.calls += 1
-        self._memory.last = result
-        return result, begin, shape
+        """Run the chains on arrays; returns the run, its starting solutions and the leading axes of θ."""
+        recording, replay = _recompute.tapes()
+        if replay is not None:
+            backward, tape = replay
+            done = tape.play(self, backward)
+        else:
+            batch, shape = make_batch(problem, theta)
+            settings = self.settings._replace(start_name=start_name, **self._keys(call))
+            chosen = self.start if start is None else start
+            done = *run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=_guide(guide)), shape
+            self._memory.last = done[0]
+        for tape in recording:
+            tape.runs.append((self, done))
+        return done
+
+    def _keys(self, call: int | None) -> dict[str, int]:
+        """Seed and number of a call."""
+        if call is not None:
+            return {"call": seed_in(call, "call")}
+        if _recompute.in_backward():
+            raise ValueError(
+                "call must be given where a layer is called in a backward pass, since its draws may be known, got None."
+            )
+        worker = torch.utils.data.get_worker_info()
+        if worker is None:
+            return {"call": self._memory.count()}
+        mixed = stream_keys(self.settings.seed, worker.seed % 2**63, np.zeros(1, np.int64), 1)
+        return {"call": self._memory.count(), "seed": int(mixed[0, 0] >> np.uint64(1))}
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"calls": self.calls, "ends": _ends(self.start)}
@@ -147,6 +198,19 @@ class _Memory:
     calls = 0
     last: Run | None = None
 
+    def count(self) -> int:
+        """The number of a new call; threads never get the same."""
+        with _COUNTING:
+            self.calls += 1
+            return self.calls - 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies of a layer do not hold chains."""
+        return {"calls": self.calls}
+
+
+_COUNTING = Lock()
+
 
 class FenchelYoungLoss(nn.Module):
     """Fenchel-Young loss of a layer, with gradient ŷ_t(θ) − T(y).
@@ -157,64 +221,86 @@ class FenchelYoungLoss(nn.Module):
     Parameters
     ----------
     layer : LocalSearchLayer
-    start : where chains begin; by default at the target (conditional), or where they ended (one θ for many observations)
+    start : where chains begin; by default at the target (conditional), or where they ended (one θ for many observations), or where
+        the layer says (y is a mean)
     reduction : "mean", "sum" or "none", over examples (conditional) or observations (unconditional)
+    y_is : "solution" or "mean"
+        Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which need
+        not be. Chains cannot start at a mean. If it is not given: y are solutions if their dtype is integer or bool, or chains start
+        at the target or at data; or else what their last axis says. Floats where T(y) = y are solutions if all are integers; where T
+        is another function with as many entries, nothing is guessed.
 
     Shape
     -----
-    Conditional: θ (…, d) and y (…, size). Unconditional: θ (d,) and observations y (N, size). Where chains start neither at the
-    target nor at data, y may also be floats (…, d): values of T, such as means of observations, which are not in the set.
+    Conditional: θ (…, d) and y (…, size). Unconditional: θ (d,) and observations y (N, size).
     For a sequence of problems: sequences of vectors.
     """
 
-    def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean") -> None:
+    def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean", y_is: str | None = None) -> None:
         super().__init__()
         self.layer = instance_of(layer, "layer", LocalSearchLayer)
         self.start = None if start is None else starts.resolve(start, lasting=True)
         self.persistent = starts.Persistent()  # for one θ and many observations
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
+        self.y_is = None if y_is is None else choice(y_is, "y_is", MEANINGS)
 
     def forward(
-        self, theta: Any, y: Any, *, problem: Problems | None = None, start: Any = None, index: Any = None, guide: Any = None
+        self,
+        theta: Any,
+        y: Any,
+        *,
+        problem: Problems | None = None,
+        start: Any = None,
+        index: Any = None,
+        guide: Any = None,
+        y_is: str | None = None,
+        call: int | None = None,
     ) -> Tensor:
+        """The loss. ``problem``, ``start`` and ``y_is`` replace what was given before in this call; others as in the layer's."""
         problem = self.layer.problem if problem is None else problem
+        y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
         chosen = self.persistent if isinstance(start, str) and start == "persistent" else start
         chosen = self.start if chosen is None else starts.resolve(chosen)
         if not isinstance(problem, Problem):
-            return self._ragged(theta, y, problem, chosen, index, guide)
+            return self._ragged(theta, y, problem, chosen, index, guide, y_is, call)
         theta = _tensor(theta)
         values = _beside(theta, problem.encode(y), "y")
         many = theta.ndim == 1 and values.ndim == 2
         if values.shape[-1:] != (len(problem.solution),) and values.shape[-1:] != (problem.size,):
-            raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {values.shape}.")
-        if not many and values.shape[:-1] != tuple(theta.shape[:-1]):
-            raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {values.shape}.")
-        chosen = chosen or (self.persistent if many else starts.target)
-        elsewhere = not starts.looks_at_targets(chosen)
-        is_mean = elsewhere and _is_float(values) and values.shape[-1] == problem.size
-        targets, observed = (None, _finite(values, "y", problem.size)) if is_mean else _observations(problem, values)
+            raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {tuple(values.shape)}.")
+        if not many and tuple(values.shape[:-1]) != tuple(theta.shape[:-1]):
+            raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(values.shape)}.")
+        if 0 in values.shape:
+            if theta.shape[-1] != problem.size:
+                raise ValueError(f"theta must have a last axis of {problem.size} entries, got shape {tuple(theta.shape)}.")
+            return _reduce((theta * theta.new_zeros(*values.shape[:-1], problem.size)).sum(-1), self.reduction)
+        if chosen is None:
+            chosen = self.persistent if many else self.layer.start if y_is == "mean" else starts.target
+        targets, observed = _observed([problem], [values], y_is, chosen)
         result, _, shape = self.layer.run(
-            _array(theta), problem, chosen, index, guide, targets, "y" if chosen is starts.target else "start"
+            _array(theta), problem, chosen, index, guide, targets and targets[0], _blamed(chosen), call
         )
-        mean = result.mean().reshape(*shape, problem.size)
-        observed = observed if is_mean else observed.reshape(*values.shape[:-1], problem.size)
-        return self._reduce((theta * _like(mean - observed, theta)).sum(-1))
+        difference = result.mean().reshape(*shape, problem.size) - observed[0].reshape(*values.shape[:-1], problem.size)
+        return _reduce(_linear(theta.expand(difference.shape), _like(difference, theta)), self.reduction)
 
-    def _ragged(self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any) -> Tensor:
+    def _ragged(
+        self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any, y_is: str | None, call: int | None
+    ) -> Tensor:
         theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
         given = zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)
         rows = [_beside(t, p.encode(v), "y") for t, p, v in given]
         for row, p in zip(rows, problem, strict=True):
-            if row.shape != (len(p.solution),):
-                raise ValueError(f"y must have one axis of {len(p.solution)} entries for this problem, got shape {row.shape}.")
-        pairs = [_observations(p, row) for p, row in zip(problem, rows, strict=True)]
-        targets = [t[0] for t, _ in pairs]
-        result, _, _ = self.layer.run([_array(t) for t in theta], problem, start or starts.target, index, guide, targets, "y")
-        terms = [(t * _like(m - o[0], t)).sum() for t, m, (_, o) in zip(theta, result.mean(), pairs, strict=True)]
-        return self._reduce(torch.stack(terms))
-
-    def _reduce(self, values: Tensor) -> Tensor:
-        return _reduce(values, self.reduction)
+            if tuple(row.shape) not in ((len(p.solution),), (p.size,)):
+                raise ValueError(
+                    f"y must have one axis of {len(p.solution)} entries for this problem, got shape {tuple(row.shape)}."
+                )
+        default = self.layer.start if y_is == "mean" else starts.target
+        chosen = default if start is None else start
+        targets, observed = _observed(problem, rows, y_is, chosen)
+        targets = targets and [t[0] for t in targets]
+        result, _, _ = self.layer.run([_array(t) for t in theta], problem, chosen, index, guide, targets, _blamed(chosen), call)
+        terms = [_linear(t, _like(m - o[0], t)) for t, m, o in zip(theta, result.mean(), observed, strict=True)]
+        return _reduce(torch.stack(terms), self.reduction)
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
@@ -250,7 +336,9 @@ class OneStepLoss(nn.Module):
                 guide = vectors(guide, "guide", self.problem.size)
                 guide = guide.expand(theta.shape) if isinstance(guide, Tensor) else np.broadcast_to(guide, theta.shape)
         if values.shape[:-1] != tuple(theta.shape[:-1]) or values.shape[-1:] != (len(self.problem.solution),):
-            raise ValueError(f"y must have shape {(*theta.shape[:-1], len(self.problem.solution))}, got {values.shape}.")
+            raise ValueError(f"y must have shape {(*theta.shape[:-1], len(self.problem.solution))}, got {tuple(values.shape)}.")
+        if _is_empty(theta, self.problem):
+            return _reduce(theta.sum(-1), self.reduction)
         loss, gradient = one_step(self.problem, _array(theta), values, temperature=self.temperature, guide=guide)
         return _reduce(_FixedGradient.apply(theta, _like(loss, theta), _like(gradient, theta)), self.reduction)
 
@@ -269,32 +357,48 @@ class _Expectation(torch.autograd.Function):
     """E[T(Y)] with the covariance product as its derivative, forward and backward by running the chains again."""
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, layer: LocalSearchLayer, problem: Any, start: Any, index: Any, guide: Any) -> Tensor:
+    def forward(
+        ctx: Any, theta: Tensor, layer: LocalSearchLayer, problem: Any, start: Any, index: Any, guide: Any, call: int | None
+    ) -> Tensor:
         array: Any = _array(theta)
         if isinstance(problem, _Ragged):
             parts = array.split(problem.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(problem.sizes)[:-1])
             array, problem = parts, problem.problems
-        result, begin, _ = layer.run(array, problem, start, index, guide)
-        ctx.again = result, begin
+        result, begin, _ = layer.run(array, problem, start, index, guide, call=call)
+        ctx.again = result, begin  # with copies of θ and of the guide; PyTorch watches their own
+        watched = (theta, *(g for g in (guide if isinstance(guide, (list, tuple)) else [guide]) if isinstance(g, Tensor)))
+        ctx.save_for_backward(*watched)
+        ctx.save_for_forward(*watched)
         mean = result.mean()
         return _like(joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
 
     @staticmethod
-    def _product(ctx: Any, direction: Tensor) -> Tensor:
-        result, begin = ctx.again
-        v = _array(direction)
-        flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
-        product = covariance_over_t(run_again(result, begin, flat))
-        return _like(joined(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _Expectation._product(ctx, gradient), None, None, None, None, None
+        theta = ctx.saved_tensors[0]
+        return _Once.apply(_Product.apply(gradient, ctx.again), theta), None, None, None, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return _Expectation._product(ctx, tangent)
+        return _Once.apply(_Product.apply(tangent, ctx.again), ctx.saved_tensors[0])
+
+
+class _Product(torch.autograd.Function):
+    """Cov(T(Y))/t · v along the chains of a run, which are run again; linear in v and symmetric."""
+
+    @staticmethod
+    def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
+        ctx.again, v = again, _array(direction)
+        flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
+        product = covariance_over_t(run_again(*again, flat))
+        return _like(joined(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple:
+        return _Product.apply(gradient, ctx.again), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        return _Product.apply(tangent, ctx.again)
 
 
 class _FixedGradient(torch.autograd.Function):
@@ -302,13 +406,49 @@ class _FixedGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, theta: Tensor, values: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
+        ctx.save_for_backward(theta, gradient)
+        ctx.save_for_forward(theta, gradient)
         return values.clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple:
-        return grad[..., None] * ctx.saved_tensors[0], None, None
+        theta, gradient = ctx.saved_tensors
+        return _Once.apply(grad[..., None] * gradient, theta), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
+        theta, gradient = ctx.saved_tensors
+        return _Once.apply((gradient * tangent).sum(-1), theta)
+
+
+class _Once(torch.autograd.Function):
+    """A derivative in θ, which has none itself: to differentiate it is an error, where it would be 0 otherwise."""
+
+    @staticmethod
+    def forward(ctx: Any, derivative: Tensor, theta: Tensor) -> Tensor:
+        ctx.set_materialize_grads(False)
+        return derivative.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple:
+        if ctx.needs_input_grad[1]:
+            raise _twice()
+        return gradient, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, theta_tangent: Tensor | None) -> Tensor:
+        if theta_tangent is not None:
+            raise _twice()
+        return tangent.clone()
+
+
+def _twice() -> RuntimeError:
+    return RuntimeError("theta must not be differentiated twice: second derivatives of layers and losses are not estimated.")
+
+
+def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
+    """⟨θ, g⟩ with the gradient g."""
+    return _FixedGradient.apply(theta, (theta.detach() * gradient).sum(-1), gradient)
 
 
 def _array(value: Any) -> Any:
@@ -339,6 +479,7 @@ def _tensor(value: Any) -> Tensor:
 def _beside(theta: Tensor, value: Any, name: str) -> Any:
     """What belongs to θ: on a CUDA device it is brought to θ; on the CPU it must not be elsewhere."""
     if theta.is_cuda:
+        value = value if isinstance(value, Tensor) or on_device(value) else np.array(array_of(value, name))
         return torch.as_tensor(value, device=theta.device).detach()
     array = _array(value)
     if isinstance(array, Tensor):
@@ -346,40 +487,95 @@ def _beside(theta: Tensor, value: Any, name: str) -> Any:
     return array
 
 
+def _is_empty(theta: Tensor, problem: Problem) -> bool:
+    """No examples: there is nothing to run."""
+    return theta.numel() == 0 and theta.ndim > 1 and theta.shape[-1] == problem.size
+
+
+def _blamed(start: Any) -> str:
+    """The argument that is wrong if a start is not in the set."""
+    return "y" if start is starts.target else "start"
+
+
+def _observed(problems: Sequence[Problem], values: Sequence[Any], y_is: str | None, start: Any) -> tuple[Any, list[Any]]:
+    """Solutions to start at (None where y are means) and T(y) of each problem, as rows."""
+    guessed = y_is is None and not starts.looks_at_targets(start) and any(_is_float(v) for v in values)
+    is_mean = y_is == "mean" or (guessed and any(_looks_like_mean(p, v) for p, v in zip(problems, values, strict=True)))
+    if is_mean and starts.looks_at_targets(start):
+        raise ValueError(
+            f"start must not be that of observed solutions where y is a mean of T, got {getattr(start, '__name__', start)!r}."
+        )
+    try:
+        pairs = [_means(p, v) if is_mean else _solutions(p, v) for p, v in zip(problems, values, strict=True)]
+    except ValueError as error:
+        hint = " or y_is 'mean'" if guessed and not is_mean else ""
+        raise ValueError(str(error).replace("must be in the set", f"must be in the set{hint}")) from None
+    return None if is_mean else [y for y, _ in pairs], [t for _, t in pairs]
+
+
+def _looks_like_mean(problem: Problem, values: Any) -> bool:
+    """Whether floats are values of T rather than solutions."""
+    size = len(problem.solution)
+    if size != problem.size or values.shape[-1] != size:
+        return values.shape[-1] == problem.size
+    if problem.functions.statistic is not None:
+        raise ValueError(f"y_is must be 'solution' or 'mean' where y are floats and both have {size} entries, got None.")
+    return not _are_entries(values, problem.solution.dtype)
+
+
+def _are_entries(values: Any, dtype: np.dtype) -> bool:
+    """Can a solution of this dtype have these entries?"""
+    if isinstance(values, Tensor):
+        return bool((values.to(getattr(torch, dtype.name)) == values).all())
+    with np.errstate(invalid="ignore"):
+        return np.array_equal(values.astype(dtype), values)
+
+
+def _means(problem: Problem, values: Any) -> tuple[None, Any]:
+    """Values of T as rows (n, d)."""
+    values = values if _is_float(values) else values.double() if isinstance(values, Tensor) else array_of(values, "y").astype(float)
+    array = vectors(values, "y", problem.size)
+    if isinstance(array, Tensor) and not bool(array.isfinite().all()):
+        raise ValueError(f"y must be finite, got {array[~array.isfinite()][0].item()} among its entries.")
+    return None, array.reshape(-1, problem.size)
+
+
+def _solutions(problem: Problem, values: Any) -> tuple[Any, Any]:
+    """Solutions (n, size) and their T (n, d)."""
+    if values.shape[-1] != len(problem.solution):
+        raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {tuple(values.shape)}.")
+    return observe(problem, values.reshape(-1, values.shape[-1]))
+
+
 def _is_float(array: Any) -> bool:
     return array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind == "f"
-
-
-def _finite(values: Any, name: str, size: int) -> Any:
-    """Vectors that no kernel will look at."""
-    array = vectors(values, name, size)
-    if isinstance(array, Tensor) and not bool(array.isfinite().all()):
-        raise ValueError(f"{name} must be finite, got {array[~array.isfinite()][0].item()} among its entries.")
-    return array
 
 
 def _like(array: Any, theta: Tensor) -> Tensor:
     if isinstance(array, Tensor):
         return array.to(theta.dtype)
-    return torch.from_numpy(np.ascontiguousarray(array)).to(theta.dtype)
-
-
-def _observations(problem: Problem, values: Any) -> tuple[Any, Any]:
-    """Solutions (n, size) and their T (n, d)."""
-    if values.shape[-1] != len(problem.solution):
-        raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {values.shape}.")
-    return observe(problem, values.reshape(-1, values.shape[-1]))
+    return torch.from_numpy(np.array(array, order="C")).to(theta.dtype)
 
 
 def _reduce(values: Tensor, reduction: str) -> Tensor:
+    if reduction == "mean" and values.numel() == 0:
+        raise ValueError(f"y must hold at least one example where reduction is 'mean', got losses of shape {tuple(values.shape)}.")
     return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
 
 
 def _ends(start: Any) -> dict[int, Tensor] | None:
     """Where persistent chains ended, as tensors: such a state loads without unpickling code."""
-    return {k: torch.as_tensor(v) for k, v in start.ends.items()} if isinstance(start, starts.Persistent) else None
+    memory = starts.memory(start)
+    if not isinstance(memory, starts.Persistent):
+        return None
+    return {k: torch.tensor(v) if isinstance(v, np.ndarray) else torch.as_tensor(v) for k, v in memory.ends.items()}
 
 
 def _set_ends(start: Any, ends: dict[int, Tensor] | None) -> None:
-    if ends is not None and isinstance(start, starts.Persistent):
-        start.ends = {k: v if v.is_cuda else v.numpy() for k, v in ends.items()}
+    memory = starts.memory(start)
+    if isinstance(memory, starts.Persistent) != (ends is not None):
+        state = "that of persistent chains" if ends is not None else "without persistent chains"
+        raise ValueError(f"start must be the one that the loaded state was saved with, got a state {state}.")
+    if ends is not None:
+        memory.ends.clear()
+        memory.remember(np.array(list(ends), np.int64), [v.clone() if v.is_cuda else v.numpy() for v in ends.values()])

@@ -58,6 +58,7 @@ def binary_phi(phi: Any, d: int) -> Phi:
     array = finite_vectors(phi, "phi", d)
     if array.ndim != 1:
         raise ValueError(f"phi must have shape ({d},), got {array.shape}.")
+    array.setflags(write=False)  # the closed form reads it
     return Phi(array, None)
 
 

@@ -346,6 +346,8 @@ class Knapsack(Problem):
             name=f"Knapsack({d} items, {len(limits)} capacities)",
         )
         self.weights_and_capacities = table, limits
+        for array in self.weights_and_capacities:  # what ``states`` lists by
+            array.setflags(write=False)
 
     @staticmethod
     def batch(weights: Any, capacities: Any, **options: Any) -> list["Knapsack"]:

@@ -1,0 +1,251 @@
+"""What a user may do by accident is refused, or changes nothing: no wrong number without a word."""
+
+import copy
+import io
+import pickle
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import movegrad as mg
+from movegrad.problems import Hypercube, Knapsack, TopK
+from movegrad.problems.hypercube import apply_flip, change_flip, propose_flip
+
+TOP = TopK(8, 3)
+CUBE = Hypercube(4)
+
+# --- arrays that the caller changes later ------------------------------------------------------------------------------
+
+
+class Data(NamedTuple):
+    bonus: np.ndarray
+
+
+class State(NamedTuple):
+    y: np.ndarray
+
+
+@mg.jit
+def bonus_of(data, y):
+    total = 0.0
+    for i in range(len(y)):
+        total += data.bonus[i] * y[i]
+    return total
+
+
+@mg.jit
+def gain_of(data, state, i):
+    return data.bonus[i] * (1 - 2 * state.y[i])
+
+
+FLIP = mg.Move("flip", propose_flip, change_flip, apply_flip, gain=gain_of)
+
+
+def with_bonus(bonus, y=(0, 0, 0)):
+    """Bits with a term φ: what data hold matters to kernels, ``check`` and ``exact``."""
+    return mg.Problem(Data(bonus), State(y if isinstance(y, np.ndarray) else np.array(y, np.uint8)), [FLIP], 3, phi=bonus_of)
+
+
+def test_a_problem_keeps_the_data_and_the_state_that_it_was_made_of():
+    bonus, y = np.array([1.0, 0.0, -1.0]), np.array([0, 1, 0], np.uint8)
+    problem = with_bonus(bonus, y)
+    bonus[:], y[:] = 100.0, 1
+    np.testing.assert_array_equal(problem.data.bonus, [1.0, 0.0, -1.0])
+    np.testing.assert_array_equal(problem.solution, [0, 1, 0])
+    fresh = with_bonus(np.array([1.0, 0.0, -1.0]), np.array([0, 1, 0], np.uint8))
+    np.testing.assert_array_equal(mg.exact.marginals(problem, np.zeros(3)), mg.exact.marginals(fresh, np.zeros(3)))
+    for one, other in zip(*(mg.sample(p, np.zeros(3), steps=50)[:2] for p in (problem, fresh)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert mg.check(problem).ok
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda p: p, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))], ids=["", "deep copy", "pickle"]
+)
+def test_the_arrays_of_a_problem_are_read_only(copied):
+    problem = copied(TopK(6, 2, guided=True))
+    for array in (*problem.data, *problem.state, problem.solution):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 1
+
+
+@pytest.mark.parametrize("name", ["data", "state", "moves", "functions", "size"])
+def test_a_part_of_a_problem_is_not_replaced(name):
+    problem = with_bonus(np.zeros(3))
+    with pytest.raises(AttributeError, match=rf"{name} of Problem must stay .* make a new problem\."):
+        setattr(problem, name, getattr(problem, name))
+
+
+def test_the_weights_of_a_knapsack_are_read_only_where_they_are_listed():
+    weights = np.ones((1, 4))
+    problem = Knapsack(weights, [2.0])
+    weights[:] = 0.0
+    assert len(mg.exact.Enumeration(problem).solutions) == 11
+    with pytest.raises(ValueError, match="read-only"):
+        problem.weights_and_capacities[0][:] = 0.0
+
+
+def test_a_phi_given_as_an_array_is_that_of_the_closed_form():
+    phi = np.array([3.0, 0.0, 0.0, 0.0])
+    problem = Hypercube(4, phi=phi)
+    phi[:] = 0.0
+    assert mg.exact.marginals(problem, np.zeros(4))[0] > 0.9
+    with pytest.raises(ValueError, match="read-only"):
+        problem.oracle.phi.linear[:] = 0.0
+
+
+HELD = 1e9 * (2.0 * np.array([1, 0, 1, 1]) - 1.0)  # θ under which a chain that begins there stays
+
+
+@pytest.mark.parametrize("kind", ["array", "list of arrays", "tensor"])
+def test_a_start_that_lasts_keeps_the_solutions_that_it_was_made_of(kind):
+    torch = pytest.importorskip("torch")
+    array = np.array([1, 0, 1, 1], np.uint8)
+    given = {"array": array, "list of arrays": [array], "tensor": torch.from_numpy(array)}[kind]
+    layer = mg.torch.LocalSearchLayer(CUBE, steps=3, start=given)
+    array[:] = 0
+    np.testing.assert_array_equal(layer(torch.tensor(HELD)[None])[0], [1, 0, 1, 1])
+
+
+def test_a_start_may_change_between_forward_and_backward():
+    """The backward pass runs the chains again, from where they began."""
+    torch = pytest.importorskip("torch")
+    gradients = []
+    for later in (np.ones(4, np.uint8), np.zeros(4, np.uint8)):
+        start, theta = np.ones(4, np.uint8), torch.linspace(-1, 1, 4, dtype=torch.float64).requires_grad_()
+        mean = mg.torch.LocalSearchLayer(CUBE, steps=5)(theta, start=lambda request, start=start: [start[None]])
+        start[:] = later
+        (mean * torch.arange(4.0)).sum().backward()
+        gradients.append(theta.grad)
+    assert torch.equal(*gradients)
+
+
+def test_keys_may_change_between_forward_and_backward():
+    torch = pytest.importorskip("torch")
+    gradients = []
+    for later in ([7, 8], [0, 0]):
+        index, theta = np.array([7, 8]), torch.zeros(2, 4, dtype=torch.float64).requires_grad_()
+        mean = mg.torch.LocalSearchLayer(CUBE, steps=5)(theta, index=index)
+        index[:] = later
+        (mean * torch.arange(4.0)).sum().backward()
+        gradients.append(theta.grad)
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("changed", ["theta", "guide"])
+def test_torch_complains_where_theta_or_guide_change_between_forward_and_backward(changed):
+    torch = pytest.importorskip("torch")
+    leaf, guide = torch.zeros(2, 6, dtype=torch.float64, requires_grad=True), torch.ones(2, 6, dtype=torch.float64)
+    theta = leaf * 1.0
+    mean = mg.torch.LocalSearchLayer(TopK(6, 2, guided=True), steps=5)(theta, guide=guide)
+    (theta if changed == "theta" else guide).data.add_(0.0)  # the version counter does not see this, and nothing changed
+    with torch.no_grad():
+        (theta if changed == "theta" else guide).add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        mean.sum().backward()
+
+
+@pytest.mark.parametrize("loss", ["Fenchel-Young", "one step"])
+def test_torch_complains_where_theta_changes_between_loss_and_backward(loss):
+    torch = pytest.importorskip("torch")
+    losses = {
+        "Fenchel-Young": mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(TOP, steps=5)),
+        "one step": mg.torch.OneStepLoss(TOP),
+    }
+    theta = torch.zeros(8, dtype=torch.float64, requires_grad=True)
+    value = losses[loss](theta, TOP.solution)
+    with torch.no_grad():
+        theta.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()
+
+
+def test_labels_may_change_after_the_loss():
+    torch = pytest.importorskip("torch")
+    gradients = []
+    for later in (0, 1):
+        y = torch.tensor([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=torch.uint8)
+        theta = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+        loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(CUBE, steps=2, chains=3), start="data")(theta, y)
+        y[:] = later
+        loss.backward()
+        gradients.append(theta.grad)
+    assert torch.equal(*gradients)
+
+
+def test_the_ends_of_persistent_chains_are_read_only_and_not_shared():
+    torch = pytest.importorskip("torch")
+    layer = mg.torch.LocalSearchLayer(TOP, steps=5, start="persistent")
+    layer(torch.zeros(8))
+    ends = layer.start.ends[0].copy()
+    with pytest.raises(ValueError, match="read-only"):
+        layer.start.ends[0][:] = 0
+    saved = layer.state_dict()["_extra_state"]
+    saved["ends"][0][:] = 0
+    np.testing.assert_array_equal(layer.start.ends[0], ends)
+    saved["ends"][0][:] = torch.from_numpy(ends.copy())
+    layer.set_extra_state(saved)
+    saved["ends"][0][:] = 0
+    np.testing.assert_array_equal(layer.start.ends[0], ends)
+
+
+# --- second derivatives ------------------------------------------------------------------------------------------------
+
+
+def functions_of_theta():
+    y, layer = TOP.solution, lambda: mg.torch.LocalSearchLayer(TOP, steps=20)  # noqa: E731
+    return {
+        "layer": lambda theta: layer()(theta).square().sum(),
+        "linear in the layer": lambda theta: layer()(theta)[0],
+        "Fenchel-Young": lambda theta: mg.torch.FenchelYoungLoss(layer())(theta, y),
+        "one step": lambda theta: mg.torch.OneStepLoss(TOP)(theta, y),
+    }
+
+
+def gradient_of_gradient(torch, f, theta):
+    (gradient,) = torch.autograd.grad(f(theta) + theta.square().sum(), theta, create_graph=True)  # the sum has a second derivative
+    return torch.autograd.grad(gradient.sum(), theta)
+
+
+def hessian(torch, f, theta):
+    return torch.autograd.functional.hessian(f, theta)
+
+
+def forward_over_reverse(torch, f, theta):
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        (gradient,) = torch.autograd.grad(f(forward.make_dual(theta, torch.ones_like(theta))), theta)
+        return forward.unpack_dual(gradient).tangent
+
+
+def reverse_over_forward(torch, f, theta):
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        return torch.autograd.grad(forward.unpack_dual(f(forward.make_dual(theta, theta.detach()))).tangent, theta)
+
+
+@pytest.mark.parametrize("way", [gradient_of_gradient, hessian, forward_over_reverse, reverse_over_forward])
+@pytest.mark.parametrize("name", ["layer", "linear in the layer", "Fenchel-Young", "one step"])
+def test_a_second_derivative_is_an_error(name, way):
+    torch = pytest.importorskip("torch")
+    theta = torch.linspace(-1, 1, 8, dtype=torch.float64).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"theta must not be differentiated twice: .*\."):
+        way(torch, functions_of_theta()[name], theta)
+
+
+@pytest.mark.parametrize("name", ["Fenchel-Young", "one step"])
+def test_forward_mode_of_the_losses_equals_backward_mode(name):
+    torch = pytest.importorskip("torch")
+    f, v = functions_of_theta()[name], torch.arange(8.0, dtype=torch.float64)
+    theta = torch.linspace(-1, 1, 8, dtype=torch.float64).requires_grad_()
+    (gradient,) = torch.autograd.grad(f(theta), theta)
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        tangent = forward.unpack_dual(f(forward.make_dual(theta.detach(), v))).tangent
+    torch.testing.assert_close(tangent, gradient @ v)
+
+
+def test_one_step_loss_of_one_example_is_a_number():
+    torch = pytest.importorskip("torch")
+    assert mg.torch.OneStepLoss(TOP, reduction="none")(torch.zeros(8), TOP.solution).shape == ()
