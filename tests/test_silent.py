@@ -1,8 +1,8 @@
 """What a user may do by accident is refused, or changes nothing: no wrong number without a word."""
 
 import copy
-import io
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -194,7 +194,7 @@ def test_the_ends_of_persistent_chains_are_read_only_and_not_shared():
 
 
 def functions_of_theta():
-    y, layer = TOP.solution, lambda: mg.torch.LocalSearchLayer(TOP, steps=20)  # noqa: E731
+    y, layer = TOP.solution, lambda: mg.torch.LocalSearchLayer(TOP, steps=20)
     return {
         "layer": lambda theta: layer()(theta).square().sum(),
         "linear in the layer": lambda theta: layer()(theta)[0],
@@ -249,3 +249,162 @@ def test_forward_mode_of_the_losses_equals_backward_mode(name):
 def test_one_step_loss_of_one_example_is_a_number():
     torch = pytest.importorskip("torch")
     assert mg.torch.OneStepLoss(TOP, reduction="none")(torch.zeros(8), TOP.solution).shape == ()
+
+
+# --- calls that are counted --------------------------------------------------------------------------------------------
+
+
+def test_threads_never_share_draws():
+    """Each of 200 calls from 8 threads has a number of its own, and gives what that number gives."""
+    torch = pytest.importorskip("torch")
+    layer, theta = mg.torch.LocalSearchLayer(Hypercube(64), steps=200), torch.zeros(64, dtype=torch.float64)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: layer(theta), range(200)))
+    assert layer.calls == 200
+    alone = mg.torch.LocalSearchLayer(Hypercube(64), steps=200)
+    assert sorted(m.tolist() for m in found) == sorted(alone(theta).tolist() for _ in range(200))
+
+
+def test_a_call_may_be_given_its_number():
+    torch = pytest.importorskip("torch")
+    layer, theta = mg.torch.LocalSearchLayer(TOP, steps=20), torch.zeros(8)
+    counted = [layer(theta) for _ in range(3)]
+    assert torch.equal(layer(theta, call=1), counted[1])
+    assert layer.calls == 3
+    loss = mg.torch.FenchelYoungLoss(layer)
+    assert torch.equal(loss(theta + 1, TOP.solution, call=7), loss(theta + 1, TOP.solution, call=7))
+    assert layer.calls == 3
+    with pytest.raises(ValueError, match=r"call must be in 0\.\..*, got -1\."):
+        layer(theta, call=-1)
+
+
+def segment(layers, losses, y):
+    """A function whose gradient has parts of all kinds: layers twice at the same θ, in nonlinear functions, and a loss."""
+
+    def run(x):
+        theta = x * 2.0
+        first, second, third = layers[0](theta), layers[0](theta), layers[1](theta.tanh())
+        return ((first - 0.3).square() * (second + 1.0)).sum() + (third.exp() * first).sum() + losses(theta, y)
+
+    return run
+
+
+def checkpointed(way, run, x):
+    from torch.utils.checkpoint import checkpoint
+
+    if way in (True, False):
+        return checkpoint(run, x, use_reentrant=way) + checkpoint(run, -x, use_reentrant=way)
+    if way == "nested":
+        return checkpoint(lambda x: checkpointed(True, run, x), x, use_reentrant=False)
+    return run(x) + run(-x)
+
+
+@pytest.mark.parametrize("way", [True, False, "nested"], ids=["reentrant", "not reentrant", "nested"])
+@pytest.mark.parametrize("start", ["random", "persistent"])
+@pytest.mark.parametrize("backwards", [1, 2])
+def test_a_checkpointed_segment_is_run_again_with_the_same_draws(way, start, backwards):
+    torch = pytest.importorskip("torch")
+    y, results = np.stack([TOP.solution] * 2), {}
+    for how in (None, way):
+        layers = [mg.torch.LocalSearchLayer(TOP, steps=20, start=start, seed=s) for s in (1, 2)]
+        x = torch.linspace(-1, 1, 16, dtype=torch.float64).reshape(2, 8).requires_grad_()
+        out = checkpointed(how, segment(layers, mg.torch.FenchelYoungLoss(layers[1]), y), x)
+        for left in reversed(range(backwards)):
+            out.backward(retain_graph=left > 0)
+        assert [layer.calls for layer in layers] == [4, 4]
+        results[how] = out.detach(), x.grad
+    for wanted, got in zip(results[None], results[way], strict=True):
+        assert torch.equal(wanted, got)
+
+
+def test_a_checkpointed_layer_under_a_time_limit_makes_no_other_steps():
+    torch = pytest.importorskip("torch")
+    from torch.utils.checkpoint import checkpoint
+
+    layer = mg.torch.LocalSearchLayer(TOP, time_limit=1e-3)
+    theta = torch.linspace(-1, 1, 8, dtype=torch.float64).requires_grad_()
+    seen = []
+
+    def run(theta):
+        seen.append(layer(theta))
+        return seen[-1].square().sum()
+
+    checkpoint(run, theta, use_reentrant=True).backward()
+    assert len(seen) == 2
+    assert torch.equal(*seen)
+
+
+class CalledBackward:
+    """Stands for another way to checkpoint: a function that calls a layer in its own backward pass."""
+
+    def __new__(cls, torch, layer, **options):
+        class Again(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, theta):
+                ctx.save_for_backward(theta)
+                return theta.clone()
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * layer(ctx.saved_tensors[0].detach(), **options)
+
+        return Again.apply
+
+
+def test_a_layer_that_is_called_in_a_backward_pass_wants_a_number():
+    torch = pytest.importorskip("torch")
+    theta, layer = torch.zeros(8, requires_grad=True), mg.torch.LocalSearchLayer(TOP, steps=20)
+    with pytest.raises(ValueError, match=r"call must be given where a layer is called in a backward pass.*got None\."):
+        CalledBackward(torch, layer)(theta).sum().backward()
+    CalledBackward(torch, layer, call=0)(theta).sum().backward()
+    assert torch.equal(theta.grad, layer(theta.detach()))
+
+
+def test_a_checkpointed_function_must_call_the_same_layers():
+    torch = pytest.importorskip("torch")
+    from torch.utils.checkpoint import checkpoint
+
+    layers = [mg.torch.LocalSearchLayer(TOP, steps=5) for _ in range(2)]
+    theta = torch.zeros(8, requires_grad=True)
+    value = checkpoint(lambda theta: layers.pop()(theta).square().sum(), theta, use_reentrant=False)
+    with pytest.raises(RuntimeError, match=r"a checkpointed function must call the same layers in the same order .*\."):
+        value.backward()
+
+
+class Marginals:
+    """A data set whose examples are means of chains."""
+
+    def __init__(self, layer, given):
+        self.layer, self.given = layer, given
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        import torch
+
+        keys = {"index": [i], "call": 0} if self.given else {}
+        return self.layer(torch.zeros(1, 64), **keys)[0]
+
+
+def load(given, workers, epochs=1, seed=0):
+    import torch
+
+    layer = mg.torch.LocalSearchLayer(Hypercube(64), steps=50, seed=seed)
+    loader = torch.utils.data.DataLoader(Marginals(layer, given), num_workers=workers, generator=torch.Generator().manual_seed(3))
+    return torch.cat([batch for _ in range(epochs) for batch in loader])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_workers_of_a_loader_never_share_draws():
+    torch = pytest.importorskip("torch")
+    found = load(False, workers=2, epochs=2)
+    assert len(torch.unique(found, dim=0)) == 12
+    assert torch.equal(found, load(False, workers=2, epochs=2))
+    assert not torch.equal(found, load(False, workers=2, epochs=2, seed=1))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_numbers_do_not_depend_on_workers_where_call_and_index_are_given():
+    torch = pytest.importorskip("torch")
+    assert torch.equal(load(True, workers=0), load(True, workers=2))

@@ -157,7 +157,8 @@ class LocalSearchLayer(nn.Module):
             done = tape.play(self, backward)
         else:
             batch, shape = make_batch(problem, theta)
-            settings = self.settings._replace(start_name=start_name, **self._keys(call))
+            seed, call = self._seed_and_call(call)
+            settings = self.settings._replace(seed=seed, call=call, start_name=start_name)
             chosen = self.start if start is None else start
             done = *run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=_guide(guide)), shape
             self._memory.last = done[0]
@@ -165,19 +166,16 @@ class LocalSearchLayer(nn.Module):
             tape.runs.append((self, done))
         return done
 
-    def _keys(self, call: int | None) -> dict[str, int]:
-        """Seed and number of a call."""
+    def _seed_and_call(self, call: int | None) -> tuple[int, int]:
+        """What the draws of a call depend on, beside examples and chains."""
+        seed = self.settings.seed
         if call is not None:
-            return {"call": seed_in(call, "call")}
+            return seed, seed_in(call, "call")
         if _recompute.in_backward():
-            raise ValueError(
-                "call must be given where a layer is called in a backward pass, since its draws may be known, got None."
-            )
-        worker = torch.utils.data.get_worker_info()
-        if worker is None:
-            return {"call": self._memory.count()}
-        mixed = stream_keys(self.settings.seed, worker.seed % 2**63, np.zeros(1, np.int64), 1)
-        return {"call": self._memory.count(), "seed": int(mixed[0, 0] >> np.uint64(1))}
+            raise ValueError("call must be given where a layer is called in a backward pass, lest it draw anew, got None.")
+        if (worker := torch.utils.data.get_worker_info()) is not None:
+            seed = int(stream_keys(seed, worker.seed % 2**63, np.zeros(1, np.int64), 1)[0, 0]) >> 1
+        return seed, self._memory.count()
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"calls": self.calls, "ends": _ends(self.start)}
@@ -225,10 +223,10 @@ class FenchelYoungLoss(nn.Module):
         the layer says (y is a mean)
     reduction : "mean", "sum" or "none", over examples (conditional) or observations (unconditional)
     y_is : "solution" or "mean"
-        Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which need
-        not be. Chains cannot start at a mean. If it is not given: y are solutions if their dtype is integer or bool, or chains start
-        at the target or at data; or else what their last axis says. Floats where T(y) = y are solutions if all are integers; where T
-        is another function with as many entries, nothing is guessed.
+        Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which
+        need not be; chains cannot start at those. If it is not given, y are solutions if their dtype is integer or bool, or if chains
+        start at the target or at data. Floats are otherwise what their last axis says. If it says nothing: where T(y) = y, they are
+        solutions if all are integers; where T is another function, nothing is guessed.
 
     Shape
     -----
@@ -389,7 +387,8 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
         ctx.again, v = again, _array(direction)
         flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
-        product = covariance_over_t(run_again(*again, flat))
+        result, begin = again
+        product = covariance_over_t(run_again(result, begin, flat))
         return _like(joined(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
 
     @staticmethod
