@@ -108,6 +108,55 @@ def test_nested_batches_are_numbered_like_flat_ones():
     np.testing.assert_array_equal(layer(theta, key).reshape(6, 8), layer(theta.reshape(6, 8), key))
 
 
+FUNCTIONS = {
+    "layer": lambda theta: (layer(steps=20)(theta, jax.random.key(0)) ** 2).sum(),
+    "Fenchel-Young": lambda theta: mg.jax.FenchelYoungLoss(layer(steps=20))(theta, TopK(8, k=3).solution, jax.random.key(0)),
+    "one step": lambda theta: mg.jax.OneStepLoss(TopK(8, k=3))(theta, TopK(8, k=3).solution),
+}
+ONES = jnp.ones(8)
+TWICE = {
+    "gradient of gradient": lambda f, theta: jax.grad(lambda t: jax.grad(f)(t).sum())(theta),
+    "hessian": lambda f, theta: jax.hessian(f)(theta),
+    "compiled hessian": lambda f, theta: jax.jit(jax.hessian(f))(theta),
+    "reverse twice": lambda f, theta: jax.jacrev(jax.jacrev(f))(theta),
+    "jvp of vjp": lambda f, theta: jax.jvp(jax.grad(f), (theta,), (ONES,)),
+    "gradient of jvp": lambda f, theta: jax.grad(lambda t: jax.jvp(f, (t,), (ONES,))[1])(theta),
+    "with another term": lambda f, theta: jax.grad(lambda t: jax.grad(lambda t: f(t) + (t**2).sum())(t).sum())(theta),
+}
+
+
+@pytest.mark.parametrize("way", TWICE)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_second_derivative_is_an_error(name, way):
+    """Forward mode of the layer is an error of JAX's own."""
+    with pytest.raises((ValueError, TypeError, NotImplementedError), match=r"differentiated twice|forward-mode|custom_lin"):
+        TWICE[way](FUNCTIONS[name], jnp.linspace(-1.0, 1.0, 8))
+
+
+@pytest.mark.parametrize("name", ["Fenchel-Young", "one step"])
+def test_forward_mode_of_the_losses_equals_reverse_mode(name):
+    theta, v = jnp.linspace(-1.0, 1.0, 8), jnp.arange(8.0)
+    tangent = jax.jit(lambda t: jax.jvp(FUNCTIONS[name], (t,), (v,))[1])(theta)
+    np.testing.assert_allclose(tangent, jax.grad(FUNCTIONS[name])(theta) @ v, rtol=1e-5)
+
+
+def test_labels_may_be_floats_and_have_no_gradient():
+    problem, theta, key = TopK(8, k=3), jnp.linspace(-1.0, 1.0, 8), jax.random.key(0)
+    for f in (lambda y: mg.jax.FenchelYoungLoss(layer())(theta, y, key), lambda y: mg.jax.OneStepLoss(problem)(theta, y)):
+        y = jnp.asarray(problem.solution, jnp.float32)
+        np.testing.assert_array_equal(f(y), f(problem.solution))
+        with pytest.raises(ValueError, match=r"y must not be differentiated, since solutions are discrete\."):
+            jax.grad(f)(y)
+
+
+def test_the_start_of_a_layer_is_what_was_given():
+    start = TopK(8, k=3).solution.copy()
+    made, key, theta = layer(start=start, steps=1), jax.random.key(0), jnp.zeros(8)
+    first = made(theta, key)
+    start[:] = start[::-1]
+    np.testing.assert_array_equal(made(theta, key), first)
+
+
 def test_old_style_keys_and_reductions():
     problem, theta = TopK(8, k=3), scores(4, 8)
     y, layer = targets(problem, theta), mg.jax.LocalSearchLayer(problem, steps=20)
@@ -135,6 +184,7 @@ BAD = {
     "steps": (lambda: layer(steps=0), "steps must be ≥ 1, got 0"),
     "temperature": (lambda: layer(temperature=-1.0), "temperature must be finite and > 0, got -1.0"),
     "start": (lambda: layer(start="persistent"), "start must be one of 'random', 'greedy', got 'persistent'"),
+    "start that remembers": (lambda: layer(start=mg.start.Heuristic(mg.start.Persistent())), "start must not remember"),
     "estimator": (lambda: layer(estimator="median"), "estimator must be one of"),
     "reduction": (lambda: mg.jax.FenchelYoungLoss(layer(), reduction="max"), "reduction must be one of"),
     "guided one-step": (lambda: mg.jax.OneStepLoss(TopK(8, k=3, guided=True)), "problem must not be guided"),

@@ -4,6 +4,8 @@ It only translates: chains run in compiled kernels on the CPU, which JAX calls b
 seed n in the other front ends. Under ``vmap`` each example gets what it would get alone.
 
 Outside of ``jit`` and ``vmap``, chains of arrays on a GPU run there, through DLPack; inside, JAX brings the arrays to the host.
+
+Nothing can be differentiated twice.
 """
 
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from movegrad import start as starts
 from movegrad._device import arrays_of, on_device
@@ -60,8 +63,10 @@ class LocalSearchLayer:
         choice(estimator, "estimator", ESTIMATORS)
         if isinstance(start, str):
             choice(start, "start", ("random", "greedy"))
+        elif starts.memory(start) is not None:
+            raise ValueError(f"start must not remember where chains ended, since functions of JAX are pure, got {start!r}.")
         settings = make_settings(steps=steps, temperature=positive(temperature, "temperature"), burn_in=burn_in, chains=chains)
-        self.start, self.estimator = start, estimator
+        self.start, self.estimator = starts.resolve(start), estimator
         self.settings = {
             "steps": settings.steps, "temperature": settings.temperature, "burn_in": settings.burn_in, "chains": settings.chains,
         }  # fmt: skip
@@ -91,20 +96,9 @@ class FenchelYoungLoss:
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
     def __call__(self, theta: jax.Array, y: jax.Array, key: jax.Array) -> jax.Array:
-        problem, layer = self.layer.problem, self.layer
-        theta = _checked(theta, problem)
-        y = _solutions(y, theta, problem)
-
-        def difference(theta: np.ndarray, y: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
-            solutions, observed = observe(problem, y)
-            start = starts.Given(solutions)
-            mean = sample(
-                problem, theta, start=start, estimator=layer.estimator, trace=0, seed=seed, index=index, **layer.settings
-            ).mean  # fmt: skip
-            return mean - observed
-
-        gradient = _call(difference, jax.lax.stop_gradient(theta), (y,), _bits(key))
-        return _reduce((theta * gradient).sum(-1), self.reduction)
+        theta = _checked(theta, self.layer.problem)
+        y = _solutions(y, theta, self.layer.problem)
+        return _reduce(_fenchel_young(self.layer, theta, y, _bits(key)), self.reduction)
 
 
 class OneStepLoss:
@@ -158,28 +152,61 @@ def _expectation_backward(layer: LocalSearchLayer, residuals: tuple, cotangent: 
 _expectation.defvjp(_expectation_forward, _expectation_backward)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _fenchel_young(layer: LocalSearchLayer, theta: jax.Array, y: jax.Array, bits: jax.Array) -> jax.Array:
+    return (theta * _difference(layer, theta, y, bits)).sum(-1)
+
+
+@partial(_fenchel_young.defjvp, symbolic_zeros=True)
+def _fenchel_young_tangent(layer: LocalSearchLayer, primals: tuple, tangents: tuple) -> tuple:
+    theta, gradient = primals[0], _difference(layer, *primals)
+    return (theta * gradient).sum(-1), _along(gradient, tangents)
+
+
+def _difference(layer: LocalSearchLayer, theta: jax.Array, y: jax.Array, bits: jax.Array) -> jax.Array:
+    """ŷ_t(θ) − T(y), by chains that start at y."""
+
+    def difference(theta: np.ndarray, y: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
+        solutions, observed = observe(layer.problem, y)
+        options: dict[str, Any] = {"start": starts.Given(solutions, "y"), "estimator": layer.estimator, "trace": 0}
+        return sample(layer.problem, theta, seed=seed, index=index, **options, **layer.settings).mean - observed
+
+    return _call(difference, theta, (y,), bits)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _one_step(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> jax.Array:
-    return _one_step_forward(loss, theta, y)[0]
+    return _gradient_and_value(loss, theta, y)[..., -1]
 
 
-def _one_step_forward(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> tuple:
+@partial(_one_step.defjvp, symbolic_zeros=True)
+def _one_step_tangent(loss: OneStepLoss, primals: tuple, tangents: tuple) -> tuple:
+    out = _gradient_and_value(loss, *primals)
+    return out[..., -1], _along(out[..., :-1], tangents)
+
+
+def _gradient_and_value(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> jax.Array:
+    """(…, d + 1): the value comes last."""
+
     def both(theta: np.ndarray, y: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
         values, gradients = one_step(loss.problem, theta, observe(loss.problem, y)[0], temperature=loss.temperature)
         if on_device(values):
             return arrays_of(values).stack([*gradients.T, values]).T
         return np.concatenate([gradients, values[:, None]], axis=1)
 
-    out = _call(both, theta, (y,), jnp.zeros(2, jnp.uint32), extra=1)
-    return out[..., -1], (out[..., :-1], y)
+    return _call(both, theta, (y,), jnp.zeros(2, jnp.uint32), extra=1)
 
 
-def _one_step_backward(loss: OneStepLoss, residuals: tuple, cotangent: jax.Array) -> tuple:
-    gradient, y = residuals
-    return cotangent[..., None] * gradient, np.zeros(y.shape, jax.dtypes.float0)
+def _along(gradient: jax.Array, tangents: tuple) -> jax.Array:
+    """The derivative in the direction of a tangent of θ; y has none."""
+    theta, y, *_ = tangents
+    if not _is_zero(y):
+        raise ValueError("y must not be differentiated, since solutions are discrete.")
+    return jnp.zeros(gradient.shape[:-1], gradient.dtype) if _is_zero(theta) else (gradient * theta).sum(-1)
 
 
-_one_step.defvjp(_one_step_forward, _one_step_backward)
+def _is_zero(tangent: Any) -> bool:
+    return isinstance(tangent, SymbolicZero) or tangent.dtype == jax.dtypes.float0
 
 
 # --- calls from JAX --------------------------------------------------------------------------------------------------
@@ -212,7 +239,19 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
         return out.reshape(*lead, *theta.shape[-axes:-1], d + extra).astype(theta.dtype)
 
     shape = jax.ShapeDtypeStruct((*theta.shape[:-1], d + extra), theta.dtype)
-    return jax.pure_callback(host, shape, bits, theta, *others, vmap_method="expand_dims")
+
+    @jax.custom_jvp
+    def call(*arguments: jax.Array) -> jax.Array:
+        return jax.pure_callback(host, shape, *arguments, vmap_method="expand_dims")
+
+    @partial(call.defjvp, symbolic_zeros=True)
+    def differentiated(primals: tuple, tangents: tuple) -> tuple:
+        if not all(map(_is_zero, tangents)):
+            raise ValueError("theta must not be differentiated twice: second derivatives of layers and losses are not estimated.")
+        out = call(*primals)
+        return out, jnp.zeros_like(out)
+
+    return call(bits, theta, *others)
 
 
 def _call_on_device(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array) -> jax.Array:

@@ -224,9 +224,9 @@ class FenchelYoungLoss(nn.Module):
     reduction : "mean", "sum" or "none", over examples (conditional) or observations (unconditional)
     y_is : "solution" or "mean"
         Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which
-        need not be; chains cannot start at those. If it is not given, y are solutions if their dtype is integer or bool, or if chains
-        start at the target or at data. Floats are otherwise what their last axis says. If it says nothing: where T(y) = y, they are
-        solutions if all are integers; where T is another function, nothing is guessed.
+        need not be; chains cannot start at those. If it is not given, y are solutions if their dtype is integer or bool, or if
+        chains start at the target or at data. Floats are otherwise what their last axis says. If it says nothing: where T(y) = y,
+        they are solutions if all are integers; where T is another function, nothing is guessed.
 
     Shape
     -----
