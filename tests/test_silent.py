@@ -408,3 +408,140 @@ def test_workers_of_a_loader_never_share_draws():
 def test_numbers_do_not_depend_on_workers_where_call_and_index_are_given():
     torch = pytest.importorskip("torch")
     assert torch.equal(load(True, workers=0), load(True, workers=2))
+
+
+# --- what y is -----------------------------------------------------------------------------------------------------------
+
+
+@mg.jit
+def other_end(data, y, out):
+    """T(y)ᵢ = 2 y₋ᵢ: as many entries as y, and never y itself."""
+    for i in range(len(y)):
+        out[i] = 2.0 * y[len(y) - 1 - i]
+
+
+@mg.jit
+def change_other_end(data, state, i, m):
+    return len(state.y) - 1 - i, 2.0 - 4.0 * state.y[i]
+
+
+@mg.jit
+def pairs_of(data, y, out):
+    """T(y) has an entry more than y."""
+    for i in range(len(y)):
+        out[i] = y[i]
+    out[len(y)] = y[0]
+
+
+@mg.jit
+def change_pairs(data, state, i, m):
+    return (i if m == 0 else len(state.y)), 1 - 2 * np.int64(state.y[i])
+
+
+@mg.jit
+def count_pairs(data, state, i):
+    return 2 if i == 0 else 1
+
+
+def bits(**options):
+    return mg.Problem(Data(np.zeros(3)), State(np.zeros(3, np.uint8)), **({"size": 3, "states": three_bits} | options))
+
+
+def three_bits():
+    return (np.array([a, b, c], np.uint8) for a in (0, 1) for b in (0, 1) for c in (0, 1))
+
+
+MIRRORED = bits(moves=[mg.Move("flip", propose_flip, change_other_end, apply_flip)], statistic=other_end)
+LONGER = bits(moves=[mg.Move("flip", propose_flip, change_pairs, apply_flip, changes=count_pairs)], statistic=pairs_of, size=4)
+LABEL = np.array([1, 0, 0])
+T_OF_LABEL = {"MIRRORED": [0, 0, 2], "LONGER": [1, 0, 0, 1], "CUBE": [1, 0, 0]}
+PROBLEMS = {"MIRRORED": MIRRORED, "LONGER": LONGER, "CUBE": Hypercube(3)}
+
+
+def own_start(request):
+    """A start of the user's, which may look at observations."""
+    seen = np.zeros((request.chains, 3), np.uint8) if request.targets is None else np.asarray(request.targets)
+    return [np.broadcast_to(seen[0], (request.chains, 3))] * len(request.problems)
+
+
+STARTS = {"target": "target", "data": "data", "random": "random", "array": LABEL, "callable": own_start}
+
+
+def observed(problem, y, start, dtype=None, ragged=False, **options):
+    """What the loss takes for T(y): the mean of its chains less its gradient."""
+    torch = pytest.importorskip("torch")
+    theta = torch.zeros(problem.size, dtype=torch.float64, requires_grad=True)
+    layer = mg.torch.LocalSearchLayer([problem] if ragged else problem, steps=4)
+    loss, y = mg.torch.FenchelYoungLoss(layer, start=start), y if dtype is None else torch.tensor(y, dtype=getattr(torch, dtype))
+    loss([theta] if ragged else theta, [y] if ragged else y, **options).backward()
+    return layer._memory.last.mean()[0] - theta.grad.numpy()
+
+
+@pytest.mark.parametrize("ragged", [False, True], ids=["one problem", "a list"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bool", "uint8", "int64", "float16", "bfloat16"])
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_labels_of_any_dtype_are_solutions(name, start, dtype, ragged):
+    """Floats, as loaders give them, are what integers are, or nothing is guessed."""
+    problem, floats = PROBLEMS[name], "float" in dtype
+    if name == "MIRRORED" and floats and start not in ("target", "data"):
+        with pytest.raises(ValueError, match=r"y_is must be 'solution' or 'mean' where y are floats and .* 3 entries, got None\."):
+            observed(problem, LABEL, STARTS[start], dtype, ragged)
+        np.testing.assert_array_equal(observed(problem, LABEL, STARTS[start], dtype, ragged, y_is="mean"), LABEL)
+        options = {"y_is": "solution"}
+    else:
+        options = {}
+    np.testing.assert_array_equal(observed(problem, LABEL, STARTS[start], dtype, ragged, **options), T_OF_LABEL[name])
+
+
+def test_a_start_of_the_users_sees_labels_that_are_floats():
+    torch = pytest.importorskip("torch")
+    seen = []
+
+    def start(request):
+        seen.append(request.targets)
+        return own_start(request)
+
+    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(PROBLEMS["CUBE"], steps=2), start=start)
+    loss(torch.zeros(3), torch.tensor(LABEL, dtype=torch.float32))
+    loss(torch.zeros(3), torch.tensor([0.5, 0.25, 0.0]))
+    np.testing.assert_array_equal(seen[0], [LABEL])
+    assert seen[1] is None
+
+
+@pytest.mark.parametrize("ragged", [False, True], ids=["one problem", "a list"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_means_of_t_are_taken_as_they_are(name, ragged):
+    mean = np.array([0.5, 0.25, 0.0, 1.0])[: PROBLEMS[name].size]
+    options = {"y_is": "mean"} if name == "MIRRORED" else {}
+    np.testing.assert_allclose(observed(PROBLEMS[name], mean, "random", ragged=ragged, **options), mean, atol=1e-15)
+    np.testing.assert_allclose(observed(PROBLEMS[name], mean, None, ragged=ragged, y_is="mean"), mean, atol=1e-15)
+    whole = np.rint(mean).astype(int)
+    np.testing.assert_allclose(observed(PROBLEMS[name], whole, None, ragged=ragged, y_is="mean"), whole, atol=1e-15)
+
+
+def test_the_meaning_of_y_may_be_given_once_for_all():
+    torch = pytest.importorskip("torch")
+    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(MIRRORED, steps=2), y_is="mean", reduction="none")
+    assert loss(torch.zeros(2, 3), torch.full((2, 3), 0.5)).shape == (2,)
+    assert loss(torch.zeros(2, 3), torch.tensor(np.stack([LABEL] * 2)), y_is="solution").shape == (2,)
+
+
+MEANS = [
+    ("labels not in the set", lambda torch: (TopK(3, 1), torch.tensor([1.0, 1.0, 0.0]), {"start": "random"}), "y must be in the set or y_is 'mean', got .1 1 0."),
+    ("a mean at which chains start", lambda torch: (TopK(3, 1), torch.full((3,), 1 / 3), {"start": "target", "y_is": "mean"}), "start must not be that of observed solutions where y is a mean of T, got 'target'"),
+    ("a mean that is a solution", lambda torch: (TopK(3, 1), torch.full((3,), 1 / 3), {"start": "random", "y_is": "solution"}), "y must be in the set, got the entry 0.33"),
+    ("a word", lambda torch: (TopK(3, 1), torch.zeros(3), {"y_is": "average"}), "y_is must be one of 'solution', 'mean', got 'average'"),
+    ("a mean of another size", lambda torch: (LONGER, torch.zeros(3), {"y_is": "mean"}), r"y must have a last axis of 4 entries, got shape \(3,\)"),
+    ("a solution of another size", lambda torch: (LONGER, torch.zeros(4), {"y_is": "solution"}), r"y must have a last axis of 3 entries, got shape \(4,\)"),
+    ("a mean that wants a gradient", lambda torch: (TopK(3, 1), torch.full((3,), 1 / 3, requires_grad=True), {"start": "random"}), "y must not require a gradient"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "message"), [pytest.param(*row[1:], id=row[0]) for row in MEANS])
+def test_a_bad_y_is_named(make, message):
+    torch = pytest.importorskip("torch")
+    problem, y, options = make(torch)
+    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=2))
+    with pytest.raises(ValueError, match=rf"^{message}.*\.$"):
+        loss(torch.zeros(problem.size, requires_grad=True), y, **options)

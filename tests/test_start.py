@@ -1,5 +1,6 @@
 """Where chains begin, how long they run, and what is found on the way."""
 
+import pickle
 from typing import NamedTuple
 
 import numpy as np
@@ -105,6 +106,106 @@ def test_heuristic_needs_a_problem_that_can_improve():
 def test_heuristic_of_the_target_needs_one():
     with pytest.raises(ValueError, match=r"start must not be 'target' where no observations are given"):
         mg.sample(CLIMBER, np.zeros(3), steps=1, start="heuristic")
+
+
+@mg.jit
+def one_up(data, guide, state):
+    """The first 0 becomes a 1: each call improves by one bit."""
+    for i in range(len(guide)):
+        if state.y[i] == 0:
+            state.y[i] = 1
+            break
+
+
+@mg.jit
+def all_zero(data, rng, y):
+    for i in range(len(y)):
+        y[i] = 0
+
+
+@mg.jit
+def last_bit(data, guide, state):
+    for i in range(len(guide)):
+        state.y[i] = i == len(guide) - 1
+
+
+RISER = mg.Problem(
+    Data(np.zeros(1)), State(np.zeros(3, np.uint8)), [mg.stay()], 3, improve=one_up, random=all_zero, greedy=last_bit
+)
+NESTED = {
+    "heuristic of persistent": (lambda: mg.start.Heuristic(mg.start.Persistent()), [[1, 0, 0], [1, 1, 0], [1, 1, 1]]),
+    "heuristic of the word": (lambda: mg.start.Heuristic("persistent"), [[1, 0, 0], [1, 1, 0], [1, 1, 1]]),
+    "heuristic of heuristic": (
+        lambda: mg.start.Heuristic(mg.start.Heuristic(mg.start.Persistent())),
+        [[1, 0, 0], [1, 1, 0], [1, 1, 1]],
+    ),
+    "persistent after a heuristic": (lambda: mg.start.Persistent(mg.start.Heuristic("random")), [[1, 0, 0]] * 3),
+    "persistent after a word": (lambda: mg.start.Persistent("greedy"), [[0, 0, 1]] * 3),
+    "persistent after solutions": (lambda: mg.start.Persistent([0, 1, 0]), [[0, 1, 0]] * 3),
+    "heuristic of a draw": (lambda: mg.start.Heuristic("random"), [[1, 0, 0]] * 3),
+    "heuristic of what is built": (lambda: mg.start.Heuristic("greedy"), [[1, 0, 1]] * 3),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_starts_remember_and_improve(name):
+    make, wanted = NESTED[name]
+    start = make()
+    states = [mg.sample(RISER, np.zeros(3), steps=1, chains=2, start=start, call=c).state for c in range(3)]
+    np.testing.assert_array_equal(states, np.repeat(np.array(wanted)[:, None], 2, axis=1))
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_layers_with_nested_starts_go_on_after_saving_and_pickling(name):
+    torch = pytest.importorskip("torch")
+    make, wanted = NESTED[name]
+
+    def fresh():
+        return mg.torch.LocalSearchLayer(RISER, steps=1, start=make())
+
+    layer, loaded = fresh(), fresh()
+    layer(torch.zeros(3))
+    loaded.load_state_dict(layer.state_dict())
+    for copy in (loaded, pickle.loads(pickle.dumps(layer))):
+        np.testing.assert_array_equal(copy(torch.zeros(3)), wanted[1])
+        np.testing.assert_array_equal(copy(torch.zeros(3)), wanted[2])
+
+
+def test_a_loss_saves_nested_starts():
+    torch = pytest.importorskip("torch")
+    loss, loaded = (
+        mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(RISER, steps=1), start=mg.start.Heuristic("persistent"))
+        for _ in range(2)
+    )
+    y = torch.tensor([0, 0, 0])
+    loss(torch.ones(3), y)
+    loaded.load_state_dict(loss.state_dict())
+    assert loaded(torch.ones(3), y) == 2.0
+
+
+def test_persistent_chains_that_begin_at_the_target_see_labels_of_floats():
+    torch = pytest.importorskip("torch")
+    start = mg.start.Persistent(mg.start.Heuristic())
+    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(RISER, steps=1), start=start)
+    assert loss(torch.ones(3), torch.tensor([1.0, 0.0, 0.0])) == 1.0
+    np.testing.assert_array_equal(start.ends[0], [[1, 1, 0]])
+
+
+@pytest.mark.parametrize(("saved", "start"), [("persistent", "random"), ("random", "persistent")])
+def test_a_state_is_loaded_into_the_start_that_it_was_saved_with(saved, start):
+    torch = pytest.importorskip("torch")
+    layers = [mg.torch.LocalSearchLayer(TOP, steps=1, start=s) for s in (saved, start)]
+    layers[0](torch.zeros(8))
+    with pytest.raises(ValueError, match=r"start must be the one that the loaded state was saved with, got a state .*\."):
+        layers[1].load_state_dict(layers[0].state_dict())
+
+
+def test_a_state_with_other_chains_is_refused():
+    torch = pytest.importorskip("torch")
+    layers = [mg.torch.LocalSearchLayer(TOP, steps=1, start="persistent", chains=c) for c in (2, 3)]
+    layers[0](torch.zeros(8))
+    with pytest.raises(ValueError, match=r"chains must be 2 as in the loaded state, got 3\."):
+        layers[1].load_state_dict(layers[0].state_dict())
 
 
 # --- target and data -------------------------------------------------------------------------------------------------

@@ -181,8 +181,8 @@ class LocalSearchLayer(nn.Module):
         return {"calls": self.calls, "ends": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        _set_ends(self.start, state["ends"], self.settings.chains)
         self._memory.calls = int(state["calls"])
-        _set_ends(self.start, state["ends"])
 
     def extra_repr(self) -> str:
         budget = f"steps={self.settings.steps}" if self.settings.time_limit is None else f"time_limit={self.settings.time_limit}"
@@ -275,6 +275,7 @@ class FenchelYoungLoss(nn.Module):
         if chosen is None:
             chosen = self.persistent if many else self.layer.start if y_is == "mean" else starts.target
         targets, observed = _observed([problem], [values], y_is, chosen)
+        _without_gradient(y, targets)
         result, _, shape = self.layer.run(
             _array(theta), problem, chosen, index, guide, targets and targets[0], _blamed(chosen), call
         )
@@ -295,6 +296,7 @@ class FenchelYoungLoss(nn.Module):
         default = self.layer.start if y_is == "mean" else starts.target
         chosen = default if start is None else start
         targets, observed = _observed(problem, rows, y_is, chosen)
+        _without_gradient(y, targets)
         targets = targets and [t[0] for t in targets]
         result, _, _ = self.layer.run([_array(t) for t in theta], problem, chosen, index, guide, targets, _blamed(chosen), call)
         terms = [_linear(t, _like(m - o[0], t)) for t, m, o in zip(theta, result.mean(), observed, strict=True)]
@@ -304,8 +306,8 @@ class FenchelYoungLoss(nn.Module):
         return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        _set_ends(self.persistent, state["persistent"])
-        _set_ends(self.start, state["start"])
+        _set_ends(self.persistent, state["persistent"], self.layer.settings.chains)
+        _set_ends(self.start, state["start"], self.layer.settings.chains)
 
 
 class OneStepLoss(nn.Module):
@@ -512,6 +514,13 @@ def _observed(problems: Sequence[Problem], values: Sequence[Any], y_is: str | No
     return None if is_mean else [y for y, _ in pairs], [t for _, t in pairs]
 
 
+def _without_gradient(y: Any, targets: Any) -> None:
+    """Means could be differentiated, and are not."""
+    parts = y if isinstance(y, (list, tuple)) else [y]
+    if targets is None and torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in parts):
+        raise ValueError("y must not require a gradient, since the loss has none in a mean of T: give y.detach().")
+
+
 def _looks_like_mean(problem: Problem, values: Any) -> bool:
     """Whether floats are values of T rather than solutions."""
     size = len(problem.solution)
@@ -570,11 +579,14 @@ def _ends(start: Any) -> dict[int, Tensor] | None:
     return {k: torch.tensor(v) if isinstance(v, np.ndarray) else torch.as_tensor(v) for k, v in memory.ends.items()}
 
 
-def _set_ends(start: Any, ends: dict[int, Tensor] | None) -> None:
+def _set_ends(start: Any, ends: dict[int, Tensor] | None, chains: int) -> None:
     memory = starts.memory(start)
     if isinstance(memory, starts.Persistent) != (ends is not None):
         state = "that of persistent chains" if ends is not None else "without persistent chains"
         raise ValueError(f"start must be the one that the loaded state was saved with, got a state {state}.")
     if ends is not None:
+        for rows in ends.values():
+            if len(rows) != chains:
+                raise ValueError(f"chains must be {len(rows)} as in the loaded state, got {chains}.")
         memory.ends.clear()
         memory.remember(np.array(list(ends), np.int64), [v.clone() if v.is_cuda else v.numpy() for v in ends.values()])
