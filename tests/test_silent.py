@@ -527,21 +527,166 @@ def test_the_meaning_of_y_may_be_given_once_for_all():
     assert loss(torch.zeros(2, 3), torch.tensor(np.stack([LABEL] * 2)), y_is="solution").shape == (2,)
 
 
+THIRD = [1 / 3] * 3
 MEANS = [
-    ("labels not in the set", lambda torch: (TopK(3, 1), torch.tensor([1.0, 1.0, 0.0]), {"start": "random"}), "y must be in the set or y_is 'mean', got .1 1 0."),
-    ("a mean at which chains start", lambda torch: (TopK(3, 1), torch.full((3,), 1 / 3), {"start": "target", "y_is": "mean"}), "start must not be that of observed solutions where y is a mean of T, got 'target'"),
-    ("a mean that is a solution", lambda torch: (TopK(3, 1), torch.full((3,), 1 / 3), {"start": "random", "y_is": "solution"}), "y must be in the set, got the entry 0.33"),
-    ("a word", lambda torch: (TopK(3, 1), torch.zeros(3), {"y_is": "average"}), "y_is must be one of 'solution', 'mean', got 'average'"),
-    ("a mean of another size", lambda torch: (LONGER, torch.zeros(3), {"y_is": "mean"}), r"y must have a last axis of 4 entries, got shape \(3,\)"),
-    ("a solution of another size", lambda torch: (LONGER, torch.zeros(4), {"y_is": "solution"}), r"y must have a last axis of 3 entries, got shape \(4,\)"),
-    ("a mean that wants a gradient", lambda torch: (TopK(3, 1), torch.full((3,), 1 / 3, requires_grad=True), {"start": "random"}), "y must not require a gradient"),
-]  # fmt: skip
+    # what is wrong, problem, y, options, what the message says
+    ("not in the set", TopK(3, 1), [1.0, 1.0, 0.0], {"start": "random"}, "y must be in the set or y_is 'mean', got .1 1 0."),
+    (
+        "start",
+        TopK(3, 1),
+        THIRD,
+        {"start": "target", "y_is": "mean"},
+        "start must not be that of observed solutions .*, got 'target'",
+    ),
+    ("fractions", TopK(3, 1), THIRD, {"start": "random", "y_is": "solution"}, "y must be in the set, got the entry 0.33"),
+    ("a word", TopK(3, 1), THIRD, {"y_is": "average"}, "y_is must be one of 'solution', 'mean', got 'average'"),
+    ("size of a mean", LONGER, [0.0] * 3, {"y_is": "mean"}, r"y must have a last axis of 4 entries, got shape \(3,\)"),
+    ("size of a solution", LONGER, [0.0] * 4, {"y_is": "solution"}, r"y must have a last axis of 3 entries, got shape \(4,\)"),
+]
 
 
-@pytest.mark.parametrize(("make", "message"), [pytest.param(*row[1:], id=row[0]) for row in MEANS])
-def test_a_bad_y_is_named(make, message):
+@pytest.mark.parametrize(("problem", "y", "options", "message"), [pytest.param(*row[1:], id=row[0]) for row in MEANS])
+def test_a_bad_y_is_named(problem, y, options, message):
     torch = pytest.importorskip("torch")
-    problem, y, options = make(torch)
     loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=2))
     with pytest.raises(ValueError, match=rf"^{message}.*\.$"):
-        loss(torch.zeros(problem.size, requires_grad=True), y, **options)
+        loss(torch.zeros(problem.size), torch.tensor(y), **options)
+
+
+def test_a_mean_of_t_must_not_want_a_gradient():
+    torch = pytest.importorskip("torch")
+    loss, y = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(TopK(3, 1), steps=2)), torch.tensor(THIRD, requires_grad=True)
+    with pytest.raises(ValueError, match=r"^y must not require a gradient, .*\.$"):
+        loss(torch.zeros(3), y, start="random")
+
+
+# --- masks, huge numbers, no examples ------------------------------------------------------------------------------------
+
+MASKED = np.ma.masked_array([1.0, 0.0, 1.0, 1.0], [False, True, False, False])
+SOLUTION = np.ma.masked_array(np.ones(4, np.uint8), [False, True, False, False])
+ONES = np.ones(4)
+
+
+def torch_loss(theta=ONES, y=None, **options):
+    torch = pytest.importorskip("torch")
+    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(CUBE, steps=2))
+    return loss(torch.tensor(theta), np.ones(4, np.uint8) if y is None else y, **options)
+
+
+MASKS = {
+    "theta": lambda: mg.sample(CUBE, MASKED, steps=2),
+    "theta in a list": lambda: mg.sample(CUBE, [MASKED, MASKED], steps=2),
+    "theta of solve": lambda: mg.solve(CUBE, MASKED, steps=2),
+    "theta of exact": lambda: mg.exact.marginals(CUBE, MASKED),
+    "theta of problems": lambda: mg.sample([CUBE, CUBE], [ONES, MASKED], steps=2),
+    "start": lambda: mg.sample(CUBE, ONES, steps=2, start=SOLUTION),
+    "start of a callable": lambda: mg.sample(CUBE, ONES, steps=2, start=lambda request: [SOLUTION[None]]),
+    "guide": lambda: mg.sample(CUBE, ONES, steps=2, guide=MASKED),
+    "direction": lambda: mg.jacobian_product(CUBE, ONES, MASKED, steps=2),
+    "temperature": lambda: mg.sample(CUBE, np.ones((4, 4)), steps=2, temperature=MASKED),
+    "index": lambda: mg.sample(CUBE, np.ones((4, 4)), steps=2, index=SOLUTION),
+    "y": lambda: mg.one_step(CUBE, ONES, SOLUTION),
+    "y of exact": lambda: mg.exact.fenchel_young(CUBE, ONES, SOLUTION),
+    "y of a loss": lambda: torch_loss(y=SOLUTION),
+    "guide of a loss": lambda: torch_loss(guide=MASKED),
+    "data of Problem": lambda: with_bonus(MASKED[:3]),
+    "state of Problem": lambda: with_bonus(np.zeros(3), SOLUTION[:3]),
+    "weights": lambda: Knapsack(MASKED[None], [2.0]),
+    "phi": lambda: Hypercube(4, phi=MASKED),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_is_refused(name):
+    with pytest.raises(ValueError, match=rf"^{name.split(' ')[0]}\b.*must not be a masked array, .*got MaskedArray.*\.$"):
+        MASKS[name]()
+
+
+@pytest.mark.parametrize("call", [mg.sample, mg.solve])
+@pytest.mark.parametrize("entry", [1.7e308, -1.7e308, 1e301])
+def test_a_theta_whose_sums_overflow_is_refused(call, entry):
+    with pytest.raises(
+        ValueError, match=r"^theta must be at most 1e\+300 in absolute value, got -?1.*e\+30\d among its entries\.$"
+    ):
+        call(CUBE, np.full(4, entry), steps=2)
+
+
+def test_the_largest_theta_gives_finite_numbers():
+    found = mg.solve(CUBE, np.full(4, 1e300), steps=100)
+    np.testing.assert_array_equal(found.state, [1, 1, 1, 1])
+    assert found.objective == 4e300
+    cold = mg.sample(CUBE, np.full(4, 1e300), steps=100, temperature=1e-300, burn_in=90)
+    np.testing.assert_array_equal(cold.mean, [1, 1, 1, 1])
+
+
+def test_a_loss_of_one_step_that_overflows_is_refused():
+    with pytest.raises(ValueError, match=r"^theta must be finite when it is divided by the temperature, .*1e-200.*\.$"):
+        mg.one_step(CUBE, np.full(4, 1e200), np.zeros(4, np.uint8), temperature=1e-200)
+
+
+def test_exact_values_that_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"^theta must give finite .*, got -?inf for t = 1e-08\.$"):
+        mg.exact.marginals(MIRRORED, np.full(3, 5e299), 1e-8)
+
+
+def test_a_gradient_that_is_not_finite_is_passed_on():
+    """As scaled gradients want it: whoever scales them looks for numbers that are not finite, and skips the step."""
+    torch = pytest.importorskip("torch")
+    theta = torch.zeros(4, requires_grad=True)
+    mg.torch.LocalSearchLayer(CUBE, steps=2)(theta).backward(torch.tensor([0.0, torch.inf, 0.0, 0.0]))
+    assert theta.grad.isnan().all()
+
+
+INTEGERS = {
+    "steps": lambda n: mg.sample(CUBE, ONES, steps=n),
+    "burn_in": lambda n: mg.sample(CUBE, ONES, time_limit=0.01, burn_in=n),
+    "trace": lambda n: mg.sample(CUBE, ONES, steps=2, trace=n),
+    "seed": lambda n: mg.sample(CUBE, ONES, steps=2, seed=n),
+    "call": lambda n: mg.sample(CUBE, ONES, steps=2, call=n),
+    "chains": lambda n: mg.sample(CUBE, ONES, steps=2, chains=n),
+    "n": lambda n: mg.exact.sample(CUBE, ONES, n),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_an_integer_that_kernels_cannot_hold_is_refused(name):
+    with pytest.raises(ValueError, match=rf"^{name} must be (<|in) .*, got 9223372036854775808\.$"):
+        INTEGERS[name](2**63)
+
+
+def test_too_many_chains_are_refused():
+    with pytest.raises(ValueError, match=r"^chains must be < 2\*\*31, got 2147483648\.$"):
+        mg.sample(CUBE, ONES, steps=2, chains=2**31)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_a_layer_of_no_examples_gives_none(shape):
+    torch = pytest.importorskip("torch")
+    theta, layer = torch.zeros(*shape, 8, requires_grad=True), mg.torch.LocalSearchLayer(TOP, steps=2)
+    mean = layer(theta)
+    mean.sum().backward()
+    assert mean.shape == theta.shape
+    assert theta.grad.shape == theta.shape
+    assert layer.calls == 0
+
+
+@pytest.mark.parametrize("unconditional", [False, True])
+@pytest.mark.parametrize("name", ["Fenchel-Young", "one step"])
+def test_a_loss_of_no_examples_is_0_or_has_no_mean(name, unconditional):
+    """As sums and means of no numbers, but that a mean of none is an error instead of NaN."""
+    torch = pytest.importorskip("torch")
+
+    def loss(reduction):
+        if name == "one step":
+            return mg.torch.OneStepLoss(TOP, reduction=reduction)
+        return mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(TOP, steps=2), reduction=reduction)
+
+    theta = torch.zeros((8,) if unconditional else (0, 8), requires_grad=True)
+    y = torch.zeros(0, 8, dtype=torch.uint8)
+    total = loss("sum")(theta, y)
+    total.backward()
+    assert total == 0.0
+    assert torch.equal(theta.grad, torch.zeros_like(theta))
+    assert loss("none")(theta, y).shape == (0,)
+    with pytest.raises(ValueError, match=r"^y must hold at least one example where reduction is 'mean', .*\(0,\)\.$"):
+        loss("mean")(theta, y)

@@ -30,6 +30,7 @@ from movegrad._cuda_memory import Memory, instances, uploaded, wrong_words
 from movegrad._device import Arrays, arrays_of
 from movegrad._kernel import Chains
 from movegrad._specialise import readable_errors
+from movegrad._validate import too_large
 from movegrad.problem import Problem, outside
 
 THREADS = 32, 256  # of a block, fewest and most: one block for each multiprocessor, if there are enough chains
@@ -198,7 +199,7 @@ def _look(memory: Memory, settings: Any) -> None:
         if found[place] < NOTHING_WRONG:
             e = int(found[place])
             given = arrays.numpy(values[int(batch.theta_at[e]) : int(batch.theta_at[e + 1])])
-            raise ValueError(f"{name} must be finite, got {given[~np.isfinite(given)][0]} among its entries.")
+            raise too_large(given, name)
     e, c = divmod(int(found[BAD_START]), settings.chains)
     size = int(batch.state_sizes[0][e])
     at = int(batch.state_sizes[0][:e].sum()) * memory.rows + (c * size if memory.rows == settings.chains else 0)

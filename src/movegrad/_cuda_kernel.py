@@ -20,6 +20,7 @@ from movegrad._build import Options, anything, bindings, identity
 from movegrad._cuda_source import NOTHING_WRONG, Span, Work, observe_text, run_text
 from movegrad._kernel import Plan
 from movegrad._specialise import fingerprint, generate, inner, jit, readable_errors, remake
+from movegrad._validate import LARGEST
 from movegrad.problem import Kind, Problem
 from movegrad.schedules import Heat
 
@@ -37,7 +38,7 @@ _VIEWS = {name: getattr(_cuda_lowering, name) for name in ("row", "tiled", "tabl
 @jit
 def finite(vector):
     for i in range(len(vector)):
-        if not abs(vector[i]) < np.inf:
+        if not abs(vector[i]) <= LARGEST:
             return False
     return True
 

@@ -4,9 +4,13 @@ from typing import Any
 
 import numpy as np
 
+LARGEST = 1e300  # of an entry of θ: sums of many of them, with entries of T, are finite
+_INTEGERS = 2**63  # those of kernels are below
+
 
 def array_of(value: Any, name: str) -> np.ndarray:
     """Anything that NumPy takes for an array of numbers."""
+    unmasked(value, name)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -16,6 +20,14 @@ def array_of(value: Any, name: str) -> np.ndarray:
     return array
 
 
+def unmasked(value: Any, name: str) -> Any:
+    """Not a masked array, or a list of them: its mask would be lost."""
+    for part in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(part, np.ma.MaskedArray):
+            raise ValueError(f"{name} must not be a masked array, whose mask has no meaning here, got {type(part).__name__}.")
+    return value
+
+
 def integer_in(value: Any, name: str, low: int, high: int | None = None) -> int:
     """An integer in [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
@@ -23,6 +35,8 @@ def integer_in(value: Any, name: str, low: int, high: int | None = None) -> int:
     if value < low or (high is not None and value > high):
         span = f"≥ {low}" if high is None else f"in {low}..{high}"
         raise ValueError(f"{name} must be {span}, got {value}.")
+    if value >= _INTEGERS:
+        raise ValueError(f"{name} must be < 2**63, got {value}.")
     return int(value)
 
 
@@ -57,7 +71,7 @@ def instance_of(value: Any, name: str, kind: type) -> Any:
 
 
 def finite_vectors(value: Any, name: str, size: int) -> np.ndarray:
-    """A float64 array of shape (…, size) without NaN or infinity, not empty; integers are refused, as they have no gradient."""
+    """A float64 array of shape (…, size) of finite numbers, not empty; integers are refused, as they have no gradient."""
     array = array_of(value, name)
     if array.dtype.kind != "f":
         raise ValueError(f"{name} must be of a floating dtype, got {array.dtype}.")
@@ -66,9 +80,16 @@ def finite_vectors(value: Any, name: str, size: int) -> np.ndarray:
     if array.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {array.shape}.")
     out = np.array(array, np.float64, order="C")  # a copy: what the caller does to its own later changes nothing here
-    if not np.isfinite(out).all():
-        raise ValueError(f"{name} must be finite, got {out[~np.isfinite(out)][0]} among its entries.")
+    if not (np.abs(out) <= LARGEST).all():
+        raise too_large(out, name)
     return out
+
+
+def too_large(array: np.ndarray, name: str) -> ValueError:
+    """The error for entries of a vector that are not finite, or so large that sums of them would not be."""
+    bad = array[~(np.abs(array) <= LARGEST)][0]
+    wanted = f"at most {LARGEST:g} in absolute value" if np.isfinite(bad) else "finite"
+    return ValueError(f"{name} must be {wanted}, got {bad} among its entries.")
 
 
 def listed(value: Any, name: str, length: int, what: str) -> list:

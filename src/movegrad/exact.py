@@ -79,15 +79,24 @@ class Enumeration:
         self.statistics = np.array([pure.statistic(y) for y in self.solutions])
         self.phi = np.array([pure.phi(y) for y in self.solutions])
 
+    def _logits(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        """(…, n) of (⟨θ, T(y)⟩ + φ(y))/t."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = (theta @ self.statistics.T + self.phi) / temperature
+        if not np.isfinite(logits).all():
+            raise ValueError(
+                f"theta must give finite (⟨θ, T(y)⟩ + φ(y))/t, got {logits[~np.isfinite(logits)][0]} for t = {temperature}."
+            )
+        return logits
+
     def probabilities(self, theta: np.ndarray, temperature: float) -> np.ndarray:
         """(…, n)."""
-        logits = (theta @ self.statistics.T + self.phi) / temperature
+        logits = self._logits(theta, temperature)
         weights = np.exp(logits - logits.max(-1, keepdims=True))
         return weights / weights.sum(-1, keepdims=True)
 
     def log_partition(self, theta: np.ndarray, temperature: float) -> np.ndarray:
-        logits = (theta @ self.statistics.T + self.phi) / temperature
-        return np.logaddexp.reduce(logits, axis=-1)
+        return np.logaddexp.reduce(self._logits(theta, temperature), axis=-1)
 
     def marginals(self, theta: np.ndarray, temperature: float) -> np.ndarray:
         return self.probabilities(theta, temperature) @ self.statistics

@@ -10,7 +10,7 @@ from movegrad._build import Options, observer
 from movegrad._device import arrays_of, device_vectors, highest, joined, on_device
 from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
 from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE
-from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in
+from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in, unmasked
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem, outside
 from movegrad.schedules import Annealing, Custom, Hot, Schedule, Steady
@@ -225,6 +225,8 @@ def one_step(
             f"problem must propose with at most 64 draws and 2²⁶ outcomes to be listed, got more from {batch.problem.name}: count "
             "what fits and draw once among it, rather than draw until something fits."
         )
+    if (values == np.inf).any():
+        raise ValueError(f"theta must be finite when it is divided by the temperature, got an infinite loss for {temperature}.")
     return shaped(values, shape), shaped(result.mean(), shape)
 
 
@@ -286,7 +288,7 @@ def make_settings(
         temperature=_temperature(temperature),
         schedule=schedule,
         burn_in=burn_in,
-        chains=integer_in(chains, "chains", 1),
+        chains=_chains(chains),
         seed=seed_in(seed),
         call=seed_in(call, "call"),
         **others,
@@ -391,16 +393,23 @@ def vectors(value: Any, name: str, size: int) -> Any:
 
 
 def _keys(index: Any, examples: int) -> np.ndarray:
-    keys = np.asarray(index)
+    keys = arrays_of(index).numpy(index) if on_device(index) else array_of(index, "index")
     if keys.dtype.kind not in "iu" or keys.shape != (examples,):
         raise ValueError(f"index must be {examples} integers, got shape {keys.shape} of {keys.dtype}.")
     return keys.astype(np.int64)
 
 
+def _chains(value: Any) -> int:
+    chains = integer_in(value, "chains", 1)
+    if chains >= 2**31:
+        raise ValueError(f"chains must be < 2**31, got {chains}.")
+    return chains
+
+
 def _temperature(value: Any) -> Any:
     if np.ndim(value) == 0:
         return positive(value.item() if isinstance(value, np.ndarray) else value, "temperature")
-    return np.array([positive(t, "temperature") for t in np.asarray(value, object).reshape(-1).tolist()])
+    return np.array([positive(t, "temperature") for t in np.asarray(unmasked(value, "temperature"), object).reshape(-1).tolist()])
 
 
 def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> tuple[np.ndarray, float]:

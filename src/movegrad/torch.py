@@ -388,6 +388,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
         ctx.again, v = again, _array(direction)
+        if not bool(direction.isfinite().all()):  # as where gradients are scaled: whoever does so looks for them
+            return torch.full_like(direction, torch.nan)
         flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
         result, begin = again
         product = covariance_over_t(run_again(result, begin, flat))
@@ -452,10 +454,10 @@ def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
     return _FixedGradient.apply(theta, (theta.detach() * gradient).sum(-1), gradient)
 
 
-def _array(value: Any) -> Any:
+def _array(value: Any, name: str = "theta") -> Any:
     """An array, or the tensor itself where it is on a CUDA device."""
     if not isinstance(value, Tensor):
-        return np.asarray(value)
+        return array_of(value, name)
     if value.is_cuda:
         return value.detach()
     if value.device.type != "cpu":
@@ -467,8 +469,8 @@ def _array(value: Any) -> Any:
 def _guide(value: Any) -> Any:
     """A guide for one problem or a list of them, as arrays."""
     if value is None or isinstance(value, (Tensor, np.ndarray)):
-        return None if value is None else _array(value)
-    return [_array(v) for v in value]
+        return None if value is None else _array(value, "guide")
+    return [_array(v, "guide") for v in value]
 
 
 def _tensor(value: Any) -> Tensor:
@@ -482,7 +484,7 @@ def _beside(theta: Tensor, value: Any, name: str) -> Any:
     if theta.is_cuda:
         value = value if isinstance(value, Tensor) or on_device(value) else np.array(array_of(value, name))
         return torch.as_tensor(value, device=theta.device).detach()
-    array = _array(value)
+    array = _array(value, name)
     if isinstance(array, Tensor):
         raise ValueError(f"{name} must be on the CPU, as theta is, got device {array.device}.")
     return array

@@ -116,14 +116,14 @@ class LocalSearchFenchelYoung(nn.Module):
         return self.loss.layer.info
 
     def forward(self, pred_cost: Tensor, true_sol: Tensor) -> Tensor:
-        finite_vectors(_on_cpu(pred_cost), "pred_cost", self.optmodel.num_cost)
+        finite_vectors(_on_cpu(pred_cost, "pred_cost"), "pred_cost", self.optmodel.num_cost)
         problem, sign = self.feasible_set
         shape = (*pred_cost.shape[:-1], problem.size)
         if tuple(true_sol.shape) != shape:
             raise ValueError(f"true_sol must have shape {shape}, got {tuple(true_sol.shape)}.")
         theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
         try:
-            return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol))).to(pred_cost.device)
+            return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol, "true_sol"))).to(pred_cost.device)
         except ValueError as error:
             raise ValueError(re.sub(r"^y\b", "true_sol", str(error))) from error
 
@@ -145,14 +145,14 @@ class LocalSearchSPOPlus(LocalSearchFenchelYoung):
 
     def forward(self, pred_cost: Tensor, true_cost: Tensor, true_sol: Tensor, true_obj: Tensor | None = None) -> Tensor:  # type: ignore[override]
         for value, name in ((pred_cost, "pred_cost"), (true_cost, "true_cost")):
-            finite_vectors(_on_cpu(value), name, self.optmodel.num_cost)
+            finite_vectors(_on_cpu(value, name), name, self.optmodel.num_cost)
         if true_cost.shape != pred_cost.shape:
             raise ValueError(f"true_cost must have the shape {tuple(pred_cost.shape)} of pred_cost, got {tuple(true_cost.shape)}.")
         return super().forward(2.0 * pred_cost - true_cost, true_sol)
 
 
-def _on_cpu(value: Any) -> np.ndarray:
-    return _array(value.cpu() if isinstance(value, Tensor) else value)
+def _on_cpu(value: Any, name: str) -> np.ndarray:
+    return _array(value.cpu() if isinstance(value, Tensor) else value, name)
 
 
 def _rounded(y: np.ndarray) -> np.ndarray:
@@ -365,7 +365,7 @@ class LocalSearchModel(optModel):
 
     def setObj(self, c: Any) -> None:  # noqa: N802 - the name is PyEPO's
         """Set the costs (d,)."""
-        values = _on_cpu(c)
+        values = _on_cpu(c, "c")
         values = finite_vectors(values.astype(float) if values.dtype.kind in "biu" else values, "c", self.search_space.size)
         if values.ndim != 1:
             raise ValueError(f"c must have one axis, got shape {values.shape}.")

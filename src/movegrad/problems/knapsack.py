@@ -9,7 +9,7 @@ import numpy as np
 
 from movegrad._rng import coin, integer, leaf
 from movegrad._specialise import jit
-from movegrad._validate import choice, positive
+from movegrad._validate import choice, positive, unmasked
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import weighted
 from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio
@@ -358,7 +358,7 @@ class Knapsack(Problem):
 
 
 def _table(value: Any, name: str, axes: int) -> np.ndarray:
-    array = np.asarray(value)
+    array = np.asarray(unmasked(value, name))
     if array.dtype.kind not in "iuf" or array.ndim != axes or array.size == 0:
         raise ValueError(
             f"{name} must be numbers with {axes} {'axes' if axes > 1 else 'axis'}, got shape {array.shape} of {array.dtype}."
