@@ -690,3 +690,146 @@ def test_a_loss_of_no_examples_is_0_or_has_no_mean(name, unconditional):
     assert loss("none")(theta, y).shape == (0,)
     with pytest.raises(ValueError, match=r"^y must hold at least one example where reduction is 'mean', .*\(0,\)\.$"):
         loss("mean")(theta, y)
+
+
+# --- tensors of every kind -----------------------------------------------------------------------------------------------
+
+
+def mean_and_gradient(theta):
+    theta = theta.detach().requires_grad_()
+    mean = mg.torch.LocalSearchLayer(TOP, steps=20)(theta)
+    mean.square().sum().backward()
+    return mean.detach(), theta.grad
+
+
+LAYOUTS = {
+    "expanded": lambda torch, row: row.expand(3, 8),
+    "columns": lambda torch, row: row.expand(3, 8).t().contiguous().t(),
+    "every other entry": lambda torch, row: torch.stack([row, 0 * row], -1).reshape(-1)[::2].expand(3, 8),
+    "negative bit": lambda torch, row: torch.complex(row, -row).conj().imag.expand(3, 8),
+    "inference": lambda torch, row: inference(torch, row).expand(3, 8).clone(),
+}
+
+
+def inference(torch, tensor):
+    with torch.inference_mode():
+        return tensor.clone()
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_layout_of_a_tensor_does_not_matter(name):
+    torch = pytest.importorskip("torch")
+    row = torch.linspace(-1, 1, 8, dtype=torch.float64)
+    for got, wanted in zip(mean_and_gradient(LAYOUTS[name](torch, row)), mean_and_gradient(row.repeat(3, 1)), strict=True):
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn"])
+def test_results_have_the_dtype_of_theta_and_the_numbers_of_float64(dtype):
+    torch = pytest.importorskip("torch")
+    theta = torch.linspace(-1, 1, 8).to(getattr(torch, dtype))
+    mean = mg.torch.LocalSearchLayer(TOP, steps=20)(theta)
+    assert mean.dtype == theta.dtype
+    assert torch.equal(mean, mg.torch.LocalSearchLayer(TOP, steps=20)(theta.double()).to(theta.dtype))
+
+
+def test_negative_strides_do_not_matter():
+    theta, y = np.linspace(-1, 1, 8), np.array(TOP.solution)
+    np.testing.assert_array_equal(
+        mg.sample(TOP, theta[::-1], steps=20, start=y[::-1]).mean,
+        mg.sample(TOP, theta[::-1].copy(), steps=20, start=y[::-1].copy()).mean,
+    )
+    torch = pytest.importorskip("torch")
+    losses = [mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(TOP, steps=20)) for _ in range(2)]
+    assert losses[0](torch.tensor(theta), y[::-1]) == losses[1](torch.tensor(theta), y[::-1].copy())
+
+
+def test_data_may_have_any_order_of_bytes():
+    problem = with_bonus(np.array([1.0, 0.0, -1.0]).astype(">f8"))
+    np.testing.assert_array_equal(
+        mg.sample(problem, np.zeros(3), steps=50).mean,
+        mg.sample(with_bonus(np.array([1.0, 0.0, -1.0])), np.zeros(3), steps=50).mean,
+    )
+
+
+TENSORS = {
+    "sparse y": (lambda torch: torch_loss(y=torch.ones(4, dtype=torch.uint8).to_sparse()), "y must be a dense tensor"),
+    "y elsewhere": (
+        lambda torch: torch_loss(y=torch.ones(4, device="meta")),
+        "y must be on the CPU or a CUDA device, got device meta",
+    ),
+    "labels of -1 and 1": (
+        lambda torch: torch_loss(y=torch.tensor([-1.0, 1.0, 1.0, -1.0]), start="random"),
+        "y must be in the set or y_is 'mean', got the entry -1",
+    ),
+    "integers among theta": (
+        lambda torch: mg.torch.LocalSearchLayer([CUBE, CUBE], steps=2)([torch.zeros(4), torch.zeros(4, dtype=torch.int64)]),
+        r"theta\[1\] must have one axis and a floating dtype, got .*int64",
+    ),
+    "theta with two axes in a list": (
+        lambda torch: mg.torch.LocalSearchLayer([CUBE, CUBE], steps=2)([torch.zeros(4), torch.zeros(1, 4)]),
+        r"theta\[1\] must have one axis and a floating dtype, got shape \(1, 4\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_tensor_of_the_wrong_kind_is_named(name):
+    call, message = TENSORS[name]
+    with pytest.raises(ValueError, match=rf"^{message}.*\.$"):
+        call(pytest.importorskip("torch"))
+
+
+def test_a_list_of_theta_keeps_its_dtypes():
+    torch = pytest.importorskip("torch")
+    means = mg.torch.LocalSearchLayer([CUBE, CUBE], steps=2)([torch.zeros(4), torch.zeros(4, dtype=torch.float64)])
+    assert [m.dtype for m in means] == [torch.float32, torch.float64]
+
+
+def test_a_guide_made_in_inference_mode_will_do():
+    torch = pytest.importorskip("torch")
+    theta = torch.zeros(6, requires_grad=True)
+    layer = mg.torch.LocalSearchLayer(TopK(6, 2, guided=True), steps=5)
+    layer(theta, guide=inference(torch, torch.ones(6))).sum().backward()
+    assert theta.grad is not None
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deep copy", "pickle"])
+@pytest.mark.parametrize("start", ["random", "persistent"])
+def test_copies_of_a_layer_go_on_as_it_does(copied, start):
+    torch = pytest.importorskip("torch")
+    theta = torch.linspace(-1, 1, 8, dtype=torch.float64).requires_grad_()
+    layer = mg.torch.LocalSearchLayer(TOP, steps=20, start=start)
+    out = layer(theta)  # in the middle of a training step
+    other = copied(layer)
+    out.sum().backward()
+    assert other.info is None
+    assert other.calls == 1
+    assert torch.equal(layer(theta), other(theta))
+
+
+def test_problems_added_to_the_list_of_a_layer_later_are_not_in_it():
+    torch = pytest.importorskip("torch")
+    problems = [CUBE]
+    layer = mg.torch.LocalSearchLayer(problems, steps=2)
+    problems.append(CUBE)
+    assert len(layer([torch.zeros(4)])) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_functions_give_the_same_numbers():
+    torch = pytest.importorskip("torch")
+    y, results = torch.tensor(TOP.solution), []
+    for wrap in (lambda f: f, lambda f: torch.compile(f, backend="eager")):
+        layer = mg.torch.LocalSearchLayer(TOP, steps=20)
+        loss, one_step, theta = (
+            mg.torch.FenchelYoungLoss(layer),
+            mg.torch.OneStepLoss(TOP),
+            torch.linspace(-1, 1, 8).requires_grad_(),
+        )
+        f = wrap(lambda t, layer=layer, loss=loss, one_step=one_step: layer(t).square().sum() + loss(t, y) + one_step(2.0 * t, y))
+        values = [f(theta) for _ in range(2)]
+        sum(values).backward()
+        results.append((*values, theta.grad))
+    for eager, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(eager, compiled)

@@ -78,6 +78,8 @@ class Enumeration:
         self.solutions = np.array(solutions(problem, limit))
         self.statistics = np.array([pure.statistic(y) for y in self.solutions])
         self.phi = np.array([pure.phi(y) for y in self.solutions])
+        for array in (self.solutions, self.statistics, self.phi):  # kept with the problem
+            array.setflags(write=False)
 
     def _logits(self, theta: np.ndarray, temperature: float) -> np.ndarray:
         """(…, n) of (⟨θ, T(y)⟩ + φ(y))/t."""

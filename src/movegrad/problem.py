@@ -270,7 +270,7 @@ def _record(record: Any, what: str, one_dimensional: bool) -> Any:
             raise ValueError(f"{str(error)[:-1]} in field {name!r}.") from None
         if one_dimensional and array.ndim != 1:
             raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
-        arrays.append(array.copy())
+        arrays.append(np.array(array, array.dtype.newbyteorder("=")))  # Numba knows no other order of bytes
         arrays[-1].setflags(write=False)
     return type(record)(*arrays)
 

@@ -17,9 +17,10 @@ An empty batch gives an empty result, a sum of 0 and an error where a mean over 
 twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -50,6 +51,19 @@ from movegrad.schedules import Annealing
 REDUCTIONS = ("mean", "sum", "none")
 MEANINGS = ("solution", "mean")  # of y
 Problems = Problem | Sequence[Problem]
+Forward = TypeVar("Forward", bound=Callable)
+
+
+def _not_compiled(forward: Forward) -> Forward:
+    """Run as it is where ``torch.compile`` meets it: kernels are compiled already, and all around them would be traced."""
+
+    @wraps(forward)
+    def run(*arguments: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(forward)(*arguments, **options)
+        return forward(*arguments, **options)
+
+    return run  # type: ignore[return-value]
 
 
 class LocalSearchLayer(nn.Module):
@@ -93,7 +107,8 @@ class LocalSearchLayer(nn.Module):
     ) -> None:
         super().__init__()
         choice(estimator, "estimator", ESTIMATORS)
-        for p in problem if isinstance(problem, (list, tuple)) else [problem]:
+        problem = list(problem) if isinstance(problem, (list, tuple)) else problem
+        for p in problem if isinstance(problem, list) else [problem]:
             instance_of(p, "problem", Problem)
         if isinstance(schedule, Annealing):
             raise ValueError(f"schedule must be a callable k → t, since a layer runs its chains again, got {schedule}.")
@@ -116,6 +131,7 @@ class LocalSearchLayer(nn.Module):
         """Diagnostics of the last call."""
         return None if self._memory.last is None else Info(self._memory.last.on_host)
 
+    @_not_compiled
     def forward(
         self,
         theta: Any,
@@ -136,8 +152,12 @@ class LocalSearchLayer(nn.Module):
                 return theta.clone()
             return _Expectation.apply(theta, self, problem, start, index, guide, call)
         theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
-        flat, sizes = torch.cat([t.reshape(-1) for t in theta]), [t.numel() for t in theta]
-        return list(_Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide, call).split(sizes))
+        for e, t in enumerate(theta):
+            if t.ndim != 1 or not t.is_floating_point():
+                raise ValueError(f"theta[{e}] must have one axis and a floating dtype, got shape {tuple(t.shape)} of {t.dtype}.")
+        flat, sizes = torch.cat(theta), [t.numel() for t in theta]
+        means = _Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide, call).split(sizes)
+        return [m.to(t.dtype) for m, t in zip(means, theta, strict=True)]
 
     def run(
         self,
@@ -242,6 +262,7 @@ class FenchelYoungLoss(nn.Module):
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
         self.y_is = None if y_is is None else choice(y_is, "y_is", MEANINGS)
 
+    @_not_compiled
     def forward(
         self,
         theta: Any,
@@ -327,6 +348,7 @@ class OneStepLoss(nn.Module):
         self.temperature = positive(temperature, "temperature")
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
+    @_not_compiled
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
         theta, guide = _tensor(theta), _guide(guide)
         values = _beside(theta, self.problem.encode(y), "y")
@@ -366,7 +388,8 @@ class _Expectation(torch.autograd.Function):
             array, problem = parts, problem.problems
         result, begin, _ = layer.run(array, problem, start, index, guide, call=call)
         ctx.again = result, begin  # with copies of θ and of the guide; PyTorch watches their own
-        watched = (theta, *(g for g in (guide if isinstance(guide, (list, tuple)) else [guide]) if isinstance(g, Tensor)))
+        guides = guide if isinstance(guide, (list, tuple)) else [guide]
+        watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
         ctx.save_for_backward(*watched)
         ctx.save_for_forward(*watched)
         mean = result.mean()
@@ -461,9 +484,12 @@ def _array(value: Any, name: str = "theta") -> Any:
     if value.is_cuda:
         return value.detach()
     if value.device.type != "cpu":
-        raise ValueError(f"tensors must be on the CPU or a CUDA device, got device {value.device}.")
-    value = value.detach()
-    return (value.double() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy()
+        raise ValueError(f"{name} must be on the CPU or a CUDA device, got device {value.device}.")
+    if value.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got one of layout {value.layout}.")
+    value = value.detach().resolve_neg()
+    known = not value.is_floating_point() or value.dtype in (torch.float32, torch.float64)
+    return (value if known else value.double()).numpy()
 
 
 def _guide(value: Any) -> Any:
@@ -534,11 +560,8 @@ def _looks_like_mean(problem: Problem, values: Any) -> bool:
 
 
 def _are_entries(values: Any, dtype: np.dtype) -> bool:
-    """Can a solution of this dtype have these entries?"""
-    if isinstance(values, Tensor):
-        return bool((values.to(getattr(torch, dtype.name)) == values).all())
-    with np.errstate(invalid="ignore"):
-        return np.array_equal(values.astype(dtype), values)
+    """May these be entries of solutions of this dtype, in the set or not?"""
+    return dtype.kind == "f" or bool((values == (values.round() if isinstance(values, Tensor) else np.rint(values))).all())
 
 
 def _means(problem: Problem, values: Any) -> tuple[None, Any]:
