@@ -501,6 +501,58 @@ def test_a_saved_loss_continues_where_it_was(tmp_path):
     assert torch.equal(one(theta, y), other(theta, y))
 
 
+# --- starts on a device ------------------------------------------------------------------------------------------------
+
+EXAMPLES, CHAINS = 3, 2
+ROWS = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]], np.uint8)
+ON_DEVICE = {
+    "target": lambda device: mg.start.target,
+    "data": lambda device: mg.start.data,
+    "random": lambda device: mg.start.random,
+    "greedy": lambda device: mg.start.greedy,
+    "one solution": lambda device: mg.start.Given(device(ROWS[1])),
+    "one for each example": lambda device: mg.start.Given(device(ROWS)),
+    "one for each chain": lambda device: mg.start.Given(device(np.repeat(ROWS[:, None], CHAINS, axis=1))),
+    "a callable": lambda device: lambda request: [device(ROWS[:CHAINS]), None, ROWS[1:]],
+    "heuristic": lambda device: mg.start.Heuristic(),
+    "heuristic of data": lambda device: mg.start.Heuristic("data"),
+    "heuristic of a draw": lambda device: mg.start.Heuristic("random"),
+    "heuristic of what is built": lambda device: mg.start.Heuristic("greedy"),
+    "heuristic of a callable": lambda device: mg.start.Heuristic(lambda request: [device(ROWS[:CHAINS]), None, ROWS[1:]]),
+    "heuristic of persistent": lambda device: mg.start.Heuristic(remembering(device, mg.start.Persistent())),
+    "persistent": lambda device: remembering(device, mg.start.Persistent()),
+    "persistent after the target": lambda device: remembering(device, mg.start.Persistent("target")),
+    "persistent after a heuristic": lambda device: remembering(device, mg.start.Persistent(mg.start.Heuristic())),
+}
+
+
+def remembering(device, persistent):
+    """Where one of three examples is known."""
+    persistent.remember(np.array([1]), [device(ROWS[1:])])
+    return persistent
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
+def test_starts_on_a_device_are_those_of_the_host(name, monkeypatch):
+    """Tensors of the CPU stand for those of a GPU."""
+    torch = pytest.importorskip("torch")
+    from movegrad import _device, _device_start
+
+    arrays = _device.TorchArrays(torch.device("cpu"))
+    wanted, kinds = mg.start.flatten(ON_DEVICE[name](np.array)(asked := request(RISER, ROWS, examples=3, chains=2)), asked)
+    for module in (mg.start, _device_start):
+        monkeypatch.setattr(module, "on_device", lambda value: isinstance(value, torch.Tensor))
+    monkeypatch.setattr(_device_start, "arrays_of", lambda value: arrays)
+    got, device_kinds = _device_start.flatten(
+        ON_DEVICE[name](torch.tensor), asked._replace(targets=torch.tensor(ROWS)), "start", arrays
+    )
+    np.testing.assert_array_equal(device_kinds, kinds)
+    rows = got.reshape(-1, 3).numpy()
+    repeated = rows if len(rows) == EXAMPLES * CHAINS else np.repeat(rows, EXAMPLES * CHAINS // len(rows), axis=0)
+    made = np.repeat(np.isin(kinds, (-2, -3, -6, -7)), CHAINS)  # by the kernel: what is given does not matter
+    np.testing.assert_array_equal(repeated[~made], wanted.reshape(-1, 3)[~made])
+
+
 # --- time limits -----------------------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ class Request(NamedTuple):
     problems: Sequence[Problem]  # one for each example; many may be the same
     chains: int
     keys: np.ndarray  # (E,) of the examples
-    targets: Sequence[np.ndarray] | None  # observed solutions: one for each example, or many for one θ
+    targets: Sequence[np.ndarray] | None  # observed solutions: one for each example, or many for one θ; None where y is a mean
     seed: int
     call: int
 
