@@ -1,6 +1,7 @@
 """NumPy entry points: :func:`sample`, :func:`solve` and :func:`jacobian_product`."""
 
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,12 +164,11 @@ def solve(
     found: list[tuple[int, Any, Any]] = []
     if schedule is None:
         scale, seconds = _scale(batch, problem, start, settings, index, guide)
-        settings = settings._replace(temperature=scale)
+        settings, begin = settings._replace(temperature=scale), perf_counter()
         for part, short in _short_runs(batch, problem, settings, _affordable(settings, seconds / batch.examples), index, guide):
             found += zip(part.tolist(), *_winners(short), strict=True)
-            seconds += short.seconds
         if time_limit is not None:  # what the pilot and the short runs took is part of it
-            left = time_limit - seconds / batch.examples
+            left = time_limit - (seconds + perf_counter() - begin) / batch.examples
             settings = settings._replace(time_limit=max(left, 0.1 * time_limit))
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     states, best = _winners(result)
