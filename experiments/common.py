@@ -1,16 +1,11 @@
-"""What studies share: a command line, results that survive a kill, confidence bands, figures."""
+"""What studies share: a command line, confidence bands, figures, tables; what they keep on disk is in :mod:`experiments.store`."""
 
 import argparse
 import csv
-import json
 import math
-import os
-import platform
-import tempfile
 from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import matplotlib
@@ -23,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-import movegrad as mg
+from experiments.store import replacing, write_text
 
 Z95 = 1.959963984540054  # quantile of a 95 % interval
 Row = dict[str, Any]  # scalars, and lists that all have one length; "table" names the CSV file it belongs to
@@ -48,60 +43,6 @@ def arguments(
     if options.out is None:
         options.out = folder / ("results" if options.full else "out")
     return options
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(name).chmod(0o644)
-    Path(name).replace(path)
-
-
-class Store:
-    """Rows of a study by key, kept in one JSON file with the settings they belong to; other settings start anew.
-
-    Processes that run other rows of the same study may share the file.
-    """
-
-    def __init__(self, path: Path, settings: dict[str, Any], fresh: bool = False) -> None:
-        self.path, self.settings = path, json.loads(json.dumps(settings))
-        if fresh:
-            path.unlink(missing_ok=True)
-        self.rows: dict[str, Any] = self.saved()
-
-    def saved(self) -> dict[str, Any]:
-        """Rows on disk that belong to these settings."""
-        if not self.path.exists():
-            return {}
-        content = json.loads(self.path.read_text(encoding="utf-8"))
-        return content["rows"] if content["settings"] == self.settings else {}
-
-    def get(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The row of this key: computed, with the seconds it took, unless an earlier run did."""
-        if key not in self.rows:
-            begin = perf_counter()
-            row = compute()
-            self.rows[key] = {**row, "seconds": round(perf_counter() - begin, 3)}
-            self.save()
-        return self.rows[key]
-
-    @property
-    def seconds(self) -> float:
-        """Time that all rows took."""
-        return sum(row["seconds"] for row in self.rows.values())
-
-    def save(self) -> None:
-        self.rows = {**self.saved(), **self.rows}  # with those that another process has written
-        content = {"settings": self.settings, "machine": machine(), "movegrad": mg.__version__, "rows": self.rows}
-        write_atomically(self.path, json.dumps(content, indent=1))
-
-
-def machine() -> str:
-    """Processor and threads, for the record."""
-    return f"{platform.machine()}, {mg.get_threads()} threads, Python {platform.python_version()}"
 
 
 def progress_bar() -> Progress:
@@ -134,9 +75,10 @@ def draw_band(axes: Any, x: Any, mean: Any, half: Any, **style: Any) -> None:
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:
     """PNG and PDF."""
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / f"{name}.png", dpi=110)
-    figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
+    with replacing(folder / f"{name}.png") as file:
+        figure.savefig(file, format="png", dpi=110)
+    with replacing(folder / f"{name}.pdf") as file:
+        figure.savefig(file, format="pdf", metadata={"CreationDate": None})
     plt.close(figure)
 
 
@@ -150,7 +92,7 @@ def write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable[Any]]) 
     writer = csv.writer(Lines(), lineterminator="\n")
     writer.writerow(list(header))
     writer.writerows(rows)
-    write_atomically(path, "".join(lines))
+    write_text(path, "".join(lines))
 
 
 # --- rows of values as CSV files and tables ------------------------------------------------------------------------------

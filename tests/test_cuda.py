@@ -269,9 +269,11 @@ def test_one_theta_for_many_observations_and_means_agree():
 @gpu
 def test_solve_and_jacobian_product_agree():
     problem, theta, v = knapsack(), scores(3, D), scores(3, D, seed=4)
-    cpu, dev = mg.solve(problem, theta, steps=2000, chains=2), mg.solve(problem, theta.cuda(), steps=2000, chains=2)
-    np.testing.assert_array_equal(cpu.state, host(dev.state))
-    np.testing.assert_allclose(cpu.objective, host(dev.objective), rtol=0, atol=1e-12)
+    for each in (problem, vrp()):
+        for steps in (2000, 20_000):  # many for D entries: with short runs
+            cpu, dev = (mg.solve(each, values, steps=steps, chains=2) for values in (theta, theta.cuda()))
+            np.testing.assert_array_equal(cpu.state, host(dev.state))
+            np.testing.assert_allclose(cpu.objective, host(dev.objective), rtol=0, atol=1e-12)
     options = {"steps": 300, "temperature": np.array([1.0, 2.0, 0.5]), "chains": 4}
     cpu, dev = mg.jacobian_product(problem, theta, v, **options), mg.jacobian_product(problem, theta.cuda(), v.cuda(), **options)
     np.testing.assert_allclose(cpu, host(dev), rtol=0, atol=1e-11)

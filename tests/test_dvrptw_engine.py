@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,16 @@ def test_a_task_that_always_kills_its_worker_is_given_up(apart, tmp_path):
     with pytest.raises(WorkerDied, match="victim 3 times"):
         apart.run(tasks, cache)
     assert not list(cache.glob("*.json"))
+
+
+def test_a_local_ray_listens_on_this_machine_alone(cluster):
+    import psutil  # comes with Ray
+
+    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    connections = [c for process in family for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    assert len(connections) >= 3, "at least the store of the cluster, its node and this process"
+    addresses = {ip_address(c.laddr.ip.removeprefix("::ffff:")) for c in connections}
+    assert all(address.is_loopback for address in addresses), addresses
 
 
 def test_settings_are_checked():

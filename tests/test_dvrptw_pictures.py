@@ -17,6 +17,7 @@ from experiments.dvrptw.policies import Policy
 
 SOURCE = Source(None, 10, 30)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+NASTY = "a <b>day</b> <!--<script> </script> & \u2028\u2029 $data"  # what may end a script, or keep it from ending
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +45,12 @@ def test_the_strip_has_a_map_for_each_wave(day):
 
 
 def test_the_page_holds_the_day_and_nothing_from_elsewhere(day, tmp_path):
-    text = page(day, "a <b>day</b> </script>")
+    text = page(day, NASTY)
     assert "<b>day" not in text.split("<script>")[0]
-    data = json.loads(re.search(r"const day = (.*);\n", text)[1].replace("<\\/", "</"))
+    encoded = re.search(r"const day = (.*);\n", text)[1]
+    assert not set(encoded) & set("<>&\u2028\u2029")
+    data = json.loads(encoded)
+    assert data["title"] == NASTY
     assert [len(wave["requests"]) for wave in data["waves"]] == [len(frame.wave) for frame in day]
     costs = [sum(route["cost"] for route in wave["routes"]) for wave in data["waves"]]
     assert costs == [frame.wave.cost(frame.routes) for frame in day]
@@ -62,7 +66,7 @@ def test_a_person_can_step_through_the_page(day, tmp_path):
     browser_path = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser_path is None:
         pytest.skip(f"no browser among {', '.join(BROWSERS)}")
-    (tmp_path / "day.html").write_text(page(day, "a day"), encoding="utf-8")
+    (tmp_path / "day.html").write_text(page(day, NASTY), encoding="utf-8")
     with playwright.sync_playwright() as p:
         browser = p.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-background-networking"])
         tab = browser.new_page()
@@ -76,6 +80,7 @@ def test_a_person_can_step_through_the_page(day, tmp_path):
             assert tab.locator("circle.request").count() == sum(counts.values())
             return tab.text_content("#where"), counts, tab.locator("polyline.route").count()
 
+        assert tab.text_content("h1") == NASTY
         for number, frame in enumerate(day):
             text, counts, routes = shown()
             assert text.startswith(f"wave {number + 1} of {len(day)}")

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from rich.console import Console
 
 import movegrad as mg
 from experiments.dvrptw import engine, report, studies
+from experiments.dvrptw import train as train_module
 from experiments.dvrptw.__main__ import anticipative_reference, bench_of, main, parsed, study
 from experiments.dvrptw.data import Source
 from experiments.dvrptw.engine import Engine
@@ -182,6 +185,22 @@ def test_a_killed_run_goes_on_with_the_same_result(splits, tmp_path):
         assert set(a.files) == set(b.files)
         assert all((a[name] == b[name]).all() for name in a.files if name != "history")
     assert train(splits, SMALL, tmp_path / "whole") == whole, "a finished run is read"
+
+
+def test_a_run_that_two_want_is_trained_once(splits, tmp_path, monkeypatch):
+    """Both would write the model that is being validated; the lock holds for threads as for processes."""
+    who, validate = set(), train_module.validate
+
+    def noted(*arguments):
+        who.add(get_ident())
+        return validate(*arguments)
+
+    monkeypatch.setattr(train_module, "validate", noted)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(train, splits, replace(SMALL, epochs=1), tmp_path) for _ in range(2)]
+        one, two = (run.result() for run in runs)
+    assert one == two
+    assert len(who) == 1
 
 
 def test_seeds_differ_and_names_tell_runs_apart(splits, tmp_path):

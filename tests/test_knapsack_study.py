@@ -11,7 +11,7 @@ pytest.importorskip("pyepo")
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
-from experiments.common import Store, student_interval
+from experiments.common import student_interval
 from experiments.knapsack import benchmark, data, methods, solve, study, sweep, tune
 from experiments.knapsack.settings import Data, Limited, Size, Sweep, Training
 from experiments.knapsack.solvers import Pool, make_solver
@@ -112,15 +112,6 @@ def test_local_search_stands_in_for_the_solver_of_spo(bench):
         found = label + 2 * gradient  # mean over 4 examples: gradient = 2(ŷ − y)/4
         value = best_value(instances.weights, instances.capacities, row)
         assert float(found.double().numpy() @ row) == pytest.approx(value, rel=0.02)
-
-
-def test_processes_share_a_file(tmp_path):
-    first, second = (Store(tmp_path / "rows.json", {"a": 1}) for _ in range(2))
-    first.get("x", lambda: {"v": 1})
-    second.get("y", lambda: {"v": 2})
-    assert set(Store(tmp_path / "rows.json", {"a": 1}).rows) == {"x", "y"}
-    assert not Store(tmp_path / "rows.json", {"a": 2}).rows
-    assert not Store(tmp_path / "rows.json", {"a": 1}, fresh=True).rows
 
 
 def test_intervals_are_students():

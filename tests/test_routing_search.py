@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import movegrad as mg
+from movegrad import sampling
 from movegrad._specialise import pure
 from movegrad.problems.routing import Instance, PrizeCollectingVRPTW
 from movegrad.proof.pure import PureProblem
-from tests.routing_instances import all_plans, assert_same_state, cost, feasible, instance, neighbors, plan_of, served
+from tests.routing_instances import all_plans, assert_same_state, cost, feasible, instance, neighbors, plan_of, reached, served
 
 
 def objective(problem, theta, plan):
@@ -53,6 +54,23 @@ def test_own_solution_and_random_starts_find_room_in_a_limited_fleet():
     ends = mg.sample(problem, np.zeros(8), steps=1, chains=200, trace=0).state
     assert all(feasible(problem.instance, plan_of(y)) for y in ends)
     assert {len(plan_of(y)) for y in ends} == {1, 2}
+
+
+TIGHT = {"binding": True, "triangle": False, "must": "all"}  # with few vehicles
+
+
+@pytest.mark.parametrize(("n", "seed", "fleet"), [(5, 25, 2), (5, 545, 2), (5, 1405, 1)])
+def test_random_starts_are_drawn_until_all_that_must_be_served_have_room(n, seed, fleet):
+    """These have three or four plans, and most draws are none of them."""
+    problem = PrizeCollectingVRPTW(instance(n, seed, fleet=fleet, **TIGHT))
+    ends = mg.sample(problem, np.zeros(n), steps=1, chains=200, trace=0).state
+    assert {plan_of(y) for y in ends} == all_plans(problem.instance)
+
+
+@pytest.mark.parametrize(("n", "seed", "fleet"), [(4, 3, 1), (5, 0, 1), (5, 4, 1)])
+def test_greedy_inserts_in_another_order_where_what_must_be_served_has_no_room(n, seed, fleet):
+    problem = PrizeCollectingVRPTW(instance(n, seed, fleet=fleet, **TIGHT))
+    assert feasible(problem.instance, plan_of(run_pure(problem, "greedy", np.zeros(n)).next))
 
 
 def test_greedy_is_in_the_set_and_better_than_nothing():
@@ -133,6 +151,69 @@ def test_solve_finds_the_optimum(n, what):
     assert {tuple(route) for route in found.routes} == plan
     assert found.cost == cost(problem.instance, plan)
     assert (np.flatnonzero(found.served) + 1).tolist() == sorted(served(plan))
+
+
+def small(number):
+    """A problem of 3 to 5 requests and its θ: windows, loads, vehicles, prizes and what must be served are all drawn."""
+    rng = np.random.default_rng(number)
+    drawn = {name: bool(rng.integers(2)) for name in ("binding", "triangle", "capacity")}
+    must, fleet = ("none", "some", "all")[rng.integers(3)], (None, None, 1, 2, 3)[rng.integers(5)]
+    problem = PrizeCollectingVRPTW(instance(int(rng.integers(3, 6)), number, must=must, fleet=fleet, **drawn))
+    return problem, rng.normal(rng.choice([0, 10, 20, 40]), rng.choice([2, 12, 30]), problem.size)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """160 small problems that have solutions, with θ and the objective of the best."""
+    problems, thetas, best = [], [], []
+    for problem, theta in map(small, range(177)):
+        solutions = np.array(list(problem.states()))
+        if len(solutions):
+            problems.append(problem)
+            thetas.append(theta)
+            best.append(((solutions[:, 1:] != -1) @ theta - [problem.cost(y) for y in solutions]).max())
+    return problems, thetas, np.array(best)
+
+
+@pytest.mark.parametrize("start", ["greedy", "random"])
+def test_solve_finds_the_optima_of_small_instances_from_any_start(many, start):
+    problems, thetas, best = many
+    assert len(problems) >= 150
+    for seed in range(2):
+        found = mg.solve(problems, thetas, steps=20_000, start=start, seed=seed)
+        np.testing.assert_allclose(found.objective, best, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "seed", "fleet"), [(4, 130, 1), (5, 545, 2), (5, 1405, 1)])
+def test_solve_finds_an_optimum_that_moves_do_not_reach_from_its_start(n, seed, fleet):
+    """A limited fleet: no chain from the greedy plan comes to the best one."""
+    problem, theta = PrizeCollectingVRPTW(instance(n, seed, fleet=fleet, **TIGHT)), np.zeros(n)
+    best = max(all_plans(problem.instance), key=lambda plan: objective(problem, theta, plan))
+    begin = run_pure(problem, "greedy", theta).next
+    assert best not in reached(problem.instance, plan_of(begin))
+    for start in ("greedy", np.array(begin)):
+        assert plan_of(mg.solve(problem, theta, steps=2_000, start=start).state) == best
+
+
+def test_the_scale_of_annealing_is_that_of_the_objective_where_nothing_moves_from_the_start():
+    scales, what = [], {"fleet": 1, **TIGHT}
+    for unit in (1, 1024):
+        problem = PrizeCollectingVRPTW(instance(5, 1405, costs=unit * instance(5, 1405, **what).durations, **what))
+        start = next(y for y in problem.states() if len(reached(problem.instance, plan_of(y))) == 1)
+        batch, _ = sampling.make_batch(problem, np.zeros(5))
+        settings = sampling.make_settings(steps=9, options=sampling.Options(best=True), schedule=mg.schedules.Annealing())
+        scales.append(sampling._scale(batch, problem, start, settings, None, None)[0])
+    np.testing.assert_array_equal(scales[1], 1024 * scales[0])
+
+
+def test_short_runs_are_the_same_alone_and_in_a_batch(many):
+    """Which examples are small, and their generators, are of the example alone."""
+    problems, thetas = [*many[0][:12], PrizeCollectingVRPTW(instance(9, 1))], [*many[1][:12], np.full(9, 12.0)]
+    together = mg.solve(problems, thetas, steps=600, seed=3)
+    for e, (problem, theta) in enumerate(zip(problems, thetas, strict=True)):
+        alone = mg.solve(problem, theta, steps=600, seed=3, index=[e])
+        np.testing.assert_array_equal(together.state[e], alone.state)
+        assert together.objective[e] == alone.objective
 
 
 def test_solutions_of_a_batch_can_be_read():

@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.common import Row as Row
-from experiments.common import Store, progress_bar, save_figure, tidied, write_atomically, write_csv
 from experiments.common import flat as flat
+from experiments.common import progress_bar, save_figure, tidied, write_csv
 from experiments.common import seconds as seconds
 from experiments.common import show as show
 from experiments.common import table as table
 from experiments.common import tidy as tidy
+from experiments.store import Store, write_text
 
 Rows = dict[str, Row]
 
@@ -46,7 +47,7 @@ def run_part(part: Part, settings: Any, seed: int, out: Path, fresh: bool = Fals
         write_csv(out / f"{part.name}_{name}.csv", *flat([row for row in rows.values() if row["table"] == name]))
     for name, figure in part.figures(settings, rows).items():
         save_figure(figure, out, name)
-    write_atomically(out / f"{part.name}.txt", show(part.tables(settings, rows), console or Console()))
+    write_text(out / f"{part.name}.txt", show(part.tables(settings, rows), console or Console()))
     return rows
 
 

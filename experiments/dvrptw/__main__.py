@@ -1,7 +1,6 @@
 """Run the study: ``python -m experiments.dvrptw [COMMAND] [options]``; see README.md."""
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -9,9 +8,9 @@ from time import perf_counter
 import numpy as np
 from rich.console import Console
 
-from experiments.common import write_atomically
 from experiments.dvrptw.data import Source, find_folder
 from experiments.dvrptw.engine import Engine
+from experiments.store import read_json, write_json
 
 HERE = Path(__file__).parent
 PARTS = ("anticipative", "policies", "budget", "starts", "steps", "temperature")
@@ -98,7 +97,7 @@ def study(options: argparse.Namespace, console: Console) -> None:
     store = out / "anticipative.json"
     if "anticipative" in options.only:
         costs = studies.anticipative_costs(bench)
-        write_atomically(store, json.dumps({"settings": settings, "costs": costs}, indent=1))
+        write_json(store, {"settings": settings, "costs": costs}, indent=1)
     others = studies.policy_rows(bench)
     reference = anticipative_reference(store, days)
     known = reference is not None
@@ -121,7 +120,7 @@ def study(options: argparse.Namespace, console: Console) -> None:
 
 def anticipative_reference(store: Path, days) -> np.ndarray | None:
     """Anticipative costs of the days, None where not all are known."""
-    known = json.loads(store.read_text(encoding="utf-8"))["costs"] if store.exists() else {}
+    known = read_json(store, "costs")["costs"] if store.exists() else {}
     return np.array([known[day.name] for day in days], float) if all(day.name in known for day in days) else None
 
 
@@ -134,7 +133,7 @@ def labels(options: argparse.Namespace, console: Console) -> None:
     days = bench.source.days(options.split, count)
     found = hindsight(bench.source, days, bench.size.labeling, bench.engine, bench.cache, title="labels")
     rows = {name: {"cost": solution.cost, "routes": solution.routes} for name, solution in found.items()}
-    write_atomically(out / f"labels_{options.split}.json", json.dumps(rows))
+    write_json(out / f"labels_{options.split}.json", rows)
     published = bench.source.published()
     for name, solution in found.items():
         compared = f", {100 * (solution.cost / published[name].cost - 1):+.2f} % of the published" if name in published else ""

@@ -12,10 +12,13 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
+
+from experiments.store import read_json, write_json
 
 ATTEMPTS = 3  # of a task whose worker dies
 
@@ -54,13 +57,13 @@ class Engine:
 
     def run(self, tasks: Sequence[Task], cache: Path | None = None, title: str = "tasks") -> list[Any]:
         """Results in the order of the tasks. With a ``cache`` folder, those of an earlier run are read and new ones kept."""
-        from experiments.common import progress_bar, write_atomically  # here, so that workers start without Matplotlib
+        from experiments.common import progress_bar  # here, so that workers start without Matplotlib
 
         results: dict[str, Any] = {}
         unique = {task.key: task for task in tasks}
         for key in unique:
             if cache is not None and (cache / f"{key}.json").exists():
-                results[key] = json.loads((cache / f"{key}.json").read_text(encoding="utf-8"))["result"]
+                results[key] = read_json(cache / f"{key}.json", "result")["result"]
         missing = [task for key, task in unique.items() if key not in results]
         with progress_bar() if missing else nullcontext() as bar:
             line = bar.add_task(title, total=len(unique), completed=len(results)) if bar else None
@@ -68,7 +71,7 @@ class Engine:
                 results[task.key] = result
                 if cache is not None:
                     content = {"function": task.function, "arguments": task.arguments, "result": result}
-                    write_atomically(cache / f"{task.key}.json", json.dumps(content))
+                    write_json(cache / f"{task.key}.json", content)
                 bar.advance(line)
         return [results[task.key] for task in tasks]
 
@@ -157,12 +160,35 @@ def _on_ray(tasks: Sequence[Task], workers: int, address: str | None) -> Iterato
             ray.shutdown()
 
 
+LOOPBACK = "127.0.0.1"
+
+
 def start_ray(workers: int, address: str | None = None) -> None:
-    """Join the cluster at this address, or start a local one; workers find the checkout and movegrad where this process does."""
+    """Join the cluster at this address, or start a local one, which listens on this machine alone.
+
+    Workers find the checkout and movegrad where this process does.
+    """
     import ray
 
     checkout, package = Path(__file__).resolve().parents[2], importlib.util.find_spec("movegrad")
     paths = [str(checkout), *([str(Path(package.origin).parents[1])] if package and package.origin else [])]
-    quiet = {"include_dashboard": False, "configure_logging": False, "log_to_driver": False}
-    where: dict[str, Any] = {"address": address} if address else {"num_cpus": max(workers, 1), **quiet}
-    ray.init(**where, runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}})
+    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}}
+    if address:
+        ray.init(address=address, runtime_env=environment)
+        return
+    quiet = {"include_dashboard": False, "dashboard_host": LOOPBACK, "configure_logging": False, "log_to_driver": False}
+    with _no_cluster():
+        ray.init(num_cpus=max(workers, 1), _node_ip_address=LOOPBACK, runtime_env=environment, **quiet)
+
+
+@contextmanager
+def _no_cluster() -> Iterator[None]:
+    """Keep Ray from listening on all interfaces: on Linux it replaces 127.0.0.1 by the machine's address unless clusters are off.
+
+    That is an environment variable, which the processes of Ray read, and this process has read if Ray was imported before.
+    """
+    from ray._private import ray_constants
+
+    name = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+    with mock.patch.dict(os.environ, {name: "0"}), mock.patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False, create=True):
+        yield

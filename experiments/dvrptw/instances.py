@@ -1,13 +1,13 @@
 """Static instances of the competition: reader and writer of its VRPLIB-like files, plain or .xz."""
 
 import lzma
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from experiments.store import replacing
 
 SECTIONS = {
     "EDGE_WEIGHT_SECTION": "durations",
@@ -172,11 +172,8 @@ def write(instance: Instance, path: str | Path) -> None:
     for section, rows in blocks.items():
         head += [section, *("\t".join(str(int(v)) for v in row) for row in rows)]
     text = "\n".join([*head, "EOF", ""]).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    with os.fdopen(handle, "wb") as file:
+    with replacing(path) as file:
         file.write(lzma.compress(text) if path.suffix == ".xz" else text)
-    Path(part).replace(path)
 
 
 def _numbered(rows: np.ndarray) -> np.ndarray:

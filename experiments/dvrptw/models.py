@@ -5,8 +5,6 @@ Inputs are cut to the middle 99 % of the training requests and standardized (bou
 ``scale``, so that prizes in seconds are within reach of a small learning rate. Stored as JSON and npz, no pickle.
 """
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from experiments.common import write_atomically
 from experiments.dvrptw.environment import Wave
 from experiments.dvrptw.features import NAMES, arcs, features
+from experiments.store import read_arrays, read_json, write_arrays, write_json
 
 KINDS = ("gnn", "mlp", "linear")
 CUT = 0.005  # share of requests beyond each bound of a feature
@@ -121,20 +119,10 @@ def predict(model: PrizeModel, wave: Wave) -> np.ndarray:
         return model(graph(wave)).double().numpy()
 
 
-def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """An npz file, written so that a kill leaves the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part.npz")
-    np.savez(part, **arrays)
-    os.replace(part, path)
-
-
 def save(model: PrizeModel, folder: Path, about: dict[str, Any] | None = None) -> None:
     """Weights in weights.npz, the architecture and what one wants to know ``about`` it in model.json."""
-    save_arrays(folder / "weights.npz", {name: value.numpy() for name, value in model.state_dict().items()})
-    write_atomically(
-        folder / "model.json", json.dumps({"architecture": asdict(model.architecture), "about": about or {}}, indent=1)
-    )
+    write_arrays(folder / "weights.npz", {name: value.numpy() for name, value in model.state_dict().items()})
+    write_json(folder / "model.json", {"architecture": asdict(model.architecture), "about": about or {}}, indent=1)
 
 
 def load(folder: Path) -> PrizeModel:
@@ -142,7 +130,6 @@ def load(folder: Path) -> PrizeModel:
     for name in ("model.json", "weights.npz"):
         if not (folder / name).exists():
             raise FileNotFoundError(f"{folder} holds no {name}: it is no trained model.")
-    model = PrizeModel(Architecture(**json.loads((folder / "model.json").read_text())["architecture"]))
-    with np.load(folder / "weights.npz", allow_pickle=False) as saved:
-        model.load_state_dict({name: torch.from_numpy(saved[name]) for name in saved.files})
+    model = PrizeModel(Architecture(**read_json(folder / "model.json", "architecture")["architecture"]))
+    model.load_state_dict({name: torch.from_numpy(value) for name, value in read_arrays(folder / "weights.npz").items()})
     return model.eval()

@@ -10,11 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.common import write_atomically
 from experiments.dvrptw.data import Day, Source
 from experiments.dvrptw.environment import Routes, Wave, replay
 from experiments.dvrptw.evaluate import Judge, play
 from experiments.dvrptw.policies import Policy
+from experiments.store import replacing, write_text
 
 PAGE = Path(__file__).with_name("page.html")
 COLORS = {"must": "#c0392b", "served": "#1f77b4", "postponed": "#9a9a9a"}
@@ -87,8 +87,15 @@ def _clock(wave: Wave) -> str:
 def page(day: list[Frame], title: str) -> str:
     """A self-contained page: buttons, slider and arrow keys step through the waves."""
     content = {"title": title, "colors": COLORS, "waves": [_as_data(frame) for frame in day]}
-    encoded = json.dumps(content).replace("</", "<\\/")  # nothing in the data may end the script
-    return Template(PAGE.read_text(encoding="utf-8")).substitute(title=html.escape(title), data=encoded)
+    return Template(PAGE.read_text(encoding="utf-8")).substitute(title=html.escape(title), data=script_data(content))
+
+
+def script_data(content: Any) -> str:
+    """JSON to stand in a script: nothing in it can end the script or, as ``<!--<script>`` does, keep it from ending.
+
+    ``json`` writes ASCII alone, so that line separators, which end a line in JavaScript, are escaped as well.
+    """
+    return json.dumps(content).translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&"})
 
 
 def _as_data(frame: Frame) -> dict[str, Any]:
@@ -122,9 +129,9 @@ def draw_day(source: Source, policy: Policy, day: Day, judge: Judge, out: Path) 
     played = frames_of(source, policy, day, judge)
     cost = sum(frame.wave.cost(frame.routes) for frame in played)
     title = f"{day.short}, policy {policy.name}: {cost / HOUR:.1f} h driven"
-    out.mkdir(parents=True, exist_ok=True)
     figure = strip(played, title)
-    figure.savefig(out / "day.png", dpi=110)
+    with replacing(out / "day.png") as file:
+        figure.savefig(file, format="png", dpi=110)
     plt.close(figure)
-    write_atomically(out / "day.html", page(played, title))
+    write_text(out / "day.html", page(played, title))
     return [out / "day.png", out / "day.html"]

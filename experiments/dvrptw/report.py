@@ -1,6 +1,5 @@
 """Rows as tables (console, text, Markdown, CSV) and figures."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from experiments.common import machine, save_figure, write_atomically, write_csv
+from experiments.common import save_figure, write_csv
 from experiments.convergence.study import show, table, tidy
 from experiments.dvrptw.data import Day
 from experiments.dvrptw.intervals import Interval, crossed
 from experiments.dvrptw.layers import TITLES
 from experiments.dvrptw.studies import Part, Row
+from experiments.store import machine, write_json, write_text
 
 PAPER = {  # best test gap in percent by milliseconds, 100 arrivals per wave; the baseline's solver is PC-HGS
     "pfy": {1: 65.2, 5: 13.1, 10: 8.7, 50: 6.5, 100: 6.3, 1000: 5.5},
@@ -161,8 +161,8 @@ def _finite(value: float) -> float:
 def write_rows(out: Path, name: str, rows: Sequence[Row], days: Sequence[Day], settings: dict[str, Any]) -> None:
     """JSON with everything but waves; CSV by day and by wave."""
     kept = [{key: value for key, value in row.items() if key != "waves"} for row in rows]
-    content = {"settings": settings, "machine": machine(), "days": [day.name for day in days], "rows": tidy(kept)}
-    write_atomically(out / f"{name}.json", json.dumps(content, indent=1))
+    content = {"settings": settings, **machine(), "days": [day.name for day in days], "rows": tidy(kept)}
+    write_json(out / f"{name}.json", content, indent=1)
     who = [key for key in ("policy", "kind", "milliseconds", "steps", "temperature", "seed") if key in rows[0]]
     by_day = [[*(row[k] for k in who), day.short, cost] for row in rows for day, cost in zip(days, row["costs"], strict=True)]
     write_csv(out / f"{name}_days.csv", [*who, "day", "cost"], by_day)
@@ -178,9 +178,9 @@ def write_rows(out: Path, name: str, rows: Sequence[Row], days: Sequence[Day], s
 
 def write_tables(out: Path, name: str, tables: dict[str, Grid], console: Console) -> None:
     """Print tables and keep them as text and Markdown."""
-    write_atomically(out / f"{name}.txt", show([console_table(title, grid) for title, grid in tables.items()], console))
+    write_text(out / f"{name}.txt", show([console_table(title, grid) for title, grid in tables.items()], console))
     text = "\n".join(f"**{title}**\n\n{markdown(grid)}" for title, grid in tables.items())
-    write_atomically(out / f"{name}.md", text)
+    write_text(out / f"{name}.md", text)
 
 
 def write_figure(out: Path, name: str, figure: Figure) -> None:

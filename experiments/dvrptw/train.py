@@ -17,15 +17,15 @@ import numpy as np
 import torch
 
 import movegrad as mg
-from experiments.common import write_atomically
 from experiments.dvrptw.data import Day, Source
 from experiments.dvrptw.engine import Engine, Task
 from experiments.dvrptw.evaluate import Judge, play, source_arguments
 from experiments.dvrptw.labels import Labeling, anticipative, examples
 from experiments.dvrptw.layers import Layer, LayerSettings, Prepared, make_layer
-from experiments.dvrptw.models import Architecture, Graph, PrizeModel, graph, save, save_arrays
+from experiments.dvrptw.models import Architecture, Graph, PrizeModel, graph, save
 from experiments.dvrptw.policies import Policy
 from experiments.dvrptw.solver import Budget
+from experiments.store import locked, read_arrays, read_json, write_arrays, write_json
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,15 @@ class Run:
         for i, values in self.optimizer.state_dict()["state"].items():
             arrays |= {f"adam/{i}/{name}": np.asarray(value) for name, value in values.items()}
         arrays["history"] = np.array(json.dumps(self.history))
-        save_arrays(self.folder / "state.npz", arrays)
+        write_arrays(self.folder / "state.npz", arrays)
 
     def load(self) -> bool:
         """Whether there was something to go on with."""
         if not (self.folder / "state.npz").exists():
             return False
-        with np.load(self.folder / "state.npz", allow_pickle=False) as saved:
-            tensors = {name: torch.from_numpy(saved[name]) for name in saved.files if name != "history"}
-            self.history = json.loads(str(saved["history"]))
+        saved = read_arrays(self.folder / "state.npz", "history")
+        self.history = json.loads(str(saved.pop("history")))
+        tensors = {name: torch.from_numpy(value) for name, value in saved.items()}
         self.model.load_state_dict({n.removeprefix("model/"): v for n, v in tensors.items() if n.startswith("model/")})
         state: dict[int, dict[str, torch.Tensor]] = {}
         for name, value in tensors.items():
@@ -107,10 +107,17 @@ class Run:
 
 
 def train(splits: Splits, training: Training, folder: Path, progress: Any = None) -> dict[str, Any]:
-    """Train, or go on; leaves the best epoch's model in ``folder`` and returns the history."""
-    result = folder / "history.json"
-    if result.exists():
-        return json.loads(result.read_text(encoding="utf-8"))
+    """Train, or go on; leaves the best epoch's model in ``folder`` and returns the history.
+
+    A second process that wants the same run waits for the first and reads what it leaves.
+    """
+    with locked(folder / "history.json"):
+        if not (folder / "history.json").exists():
+            _train(splits, training, folder, progress)
+    return read_json(folder / "history.json", "best", "epochs")
+
+
+def _train(splits: Splits, training: Training, folder: Path, progress: Any) -> None:
     torch.set_num_threads(1)
     mg.set_threads(1)
     labels = anticipative(splits.source, splits.train, splits.labeling, Engine(workers=0), splits.cache)
@@ -135,8 +142,7 @@ def train(splits: Splits, training: Training, folder: Path, progress: Any = None
             progress(epoch)
     best = min(run.history, key=lambda r: r["validation"])
     content = {"training": asdict(training), "best": best["epoch"], "waves": len(prepared), "epochs": run.history}
-    write_atomically(result, json.dumps(content, indent=1))
-    return content
+    write_json(folder / "history.json", content, indent=1)
 
 
 def _warm_up(layer: Layer, training: Training, prepared: list[Prepared]) -> None:

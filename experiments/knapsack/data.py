@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from experiments.common import progress_bar
 from experiments.knapsack.settings import Data
 from experiments.knapsack.solvers import Pool
+from experiments.store import locked, read_arrays, write_arrays
 
 COMMITTED, FOLDER = Path(__file__).parent / "labels", Path(__file__).parent / "out"
 
@@ -54,12 +54,19 @@ def labels_path(data: Data, folder: Path) -> Path:
     return folder / f"labels_{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]}.npz"
 
 
-def save(path: Path, **arrays: np.ndarray) -> None:
-    """Write an npz file so that a kill leaves the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part.npz")
-    np.savez_compressed(part, **arrays)
-    os.replace(part, path)
+def saved(path: Path) -> tuple[np.ndarray, int]:
+    """Labels on disk (n, d), and how many of them are done."""
+    content = read_arrays(path, "solutions", "done")
+    return content["solutions"], int(content["done"])
+
+
+def keep(path: Path, solutions: np.ndarray, done: int) -> tuple[np.ndarray, int]:
+    """Write labels unless another process has more of them; what is on disk then."""
+    with locked(path):
+        if path.exists() and saved(path)[1] >= done:
+            return saved(path)
+        write_arrays(path, {"solutions": solutions, "done": np.array(done)}, compressed=True)
+    return solutions, done
 
 
 def labels(data: Data, costs: np.ndarray, pool: Pool, folder: Path = FOLDER) -> np.ndarray:
@@ -68,8 +75,7 @@ def labels(data: Data, costs: np.ndarray, pool: Pool, folder: Path = FOLDER) -> 
     path = path if path.exists() else labels_path(data, folder)
     solutions, done = np.zeros(costs.shape, np.uint8), 0
     if path.exists():
-        with np.load(path) as saved:
-            solutions, done = saved["solutions"], int(saved["done"])
+        solutions, done = saved(path)
     if done == len(costs):
         return solutions
     stretch = 20 * max(pool.workers, 1)
@@ -78,8 +84,7 @@ def labels(data: Data, costs: np.ndarray, pool: Pool, folder: Path = FOLDER) -> 
         while done < len(costs):
             end = min(done + stretch, len(costs))
             solutions[done:end] = pool.solve(data.label_solver, data.label_work, costs[done:end])[0]
-            done = end
-            save(path, solutions=solutions, done=np.array(done))
+            solutions, done = keep(path, solutions, end)
             bar.update(task, completed=done)
     return solutions
 

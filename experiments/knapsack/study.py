@@ -13,18 +13,17 @@ from rich.table import Table
 
 from experiments.common import (
     Row,
-    Store,
     flat,
     progress_bar,
     save_figure,
     show,
     student_interval,
     tidied,
-    write_atomically,
     write_csv,
 )
 from experiments.knapsack.methods import METHODS, Method
 from experiments.knapsack.train import Bench, train
+from experiments.store import Store, write_text
 
 Rows = dict[str, Row]
 
@@ -57,6 +56,7 @@ def run_part(part: Part, bench: Bench, choice: Choice, out: Path, fresh: bool = 
     with progress_bar() as bar:
         for key, task in bar.track(tasks.items(), description=part.name):
             store.get(key, partial(tidied, task))
+    store.refresh()
     for name in dict.fromkeys(row["table"] for row in store.rows.values()):
         rows = [row for row in store.rows.values() if row["table"] == name]
         write_csv(out / f"{part.name}_{name}.csv", *scalars(rows))
@@ -64,7 +64,7 @@ def run_part(part: Part, bench: Bench, choice: Choice, out: Path, fresh: bool = 
             write_csv(out / f"{part.name}_{name}_epochs.csv", *flat(rows))
     for name, figure in part.figures(store.rows).items():
         save_figure(figure, out, name)
-    write_atomically(out / f"{part.name}.txt", show(part.tables(store.rows), console or Console()))
+    write_text(out / f"{part.name}.txt", show(part.tables(store.rows), console or Console()))
     return store.rows
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import Store, draw_band, mean_and_half_width, save_figure, write_csv
+from experiments.common import draw_band, mean_and_half_width, save_figure, write_csv
 from experiments.recovery.ablations import Ablation, labels
 from experiments.recovery.exact_minimizers import inside_parity_class, interior, minimizer, parity_class
 from experiments.recovery.learn import SETS, Condition, Curves, instances, learn, squared_distance, target_mean
 from experiments.recovery.study import Study, rounded
+from experiments.store import Store
 
 METRICS = ("loss", "excess", "distance")
 REDUCIBLE = ("cube {6}", "small cube {2}")

@@ -8,11 +8,12 @@ import numpy as np
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import Store, draw_band, mean_and_half_width, save_figure, write_csv
+from experiments.common import draw_band, mean_and_half_width, save_figure, write_csv
 from experiments.recovery.exact_minimizers import minimizer
 from experiments.recovery.learn import exact_means
 from experiments.recovery.sizes import Sizes
 from experiments.recovery.study import Study, Task, rounded
+from experiments.store import Store
 from movegrad.problems import Hypercube
 
 THETA0, T, N = np.array([0.5, -0.5, 0.25]), 1.0, 1000

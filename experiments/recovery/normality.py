@@ -8,10 +8,11 @@ import numpy as np
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import Store, mean_and_half_width, save_figure, write_csv
+from experiments.common import mean_and_half_width, save_figure, write_csv
 from experiments.recovery.exact_minimizers import interior, minimizer
 from experiments.recovery.learn import exact_means, mix
 from experiments.recovery.study import Study, rounded
+from experiments.store import Store
 from movegrad.problems import Hypercube
 
 THETA0 = np.array([0.5, -0.5, 0.25])

@@ -8,9 +8,10 @@ import numpy as np
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import Store, mean_and_half_width, save_figure, write_csv
+from experiments.common import mean_and_half_width, save_figure, write_csv
 from experiments.recovery.learn import mix, risk
 from experiments.recovery.study import Study, rounded
+from experiments.store import Store
 from movegrad.problems import Hypercube
 
 TRUE, FIRST = np.array([0.5, 0.5]), np.array([-2.0, 1.5])

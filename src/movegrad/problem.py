@@ -275,10 +275,14 @@ def _record(record: Any, what: str, one_dimensional: bool) -> Any:
     return type(record)(*arrays)
 
 
-def outside(problem: Problem, name: str, solution: Any, where: str = "") -> ValueError:
+class NotInSet(ValueError):
+    """A solution that is not in the set."""
+
+
+def outside(problem: Problem, name: str, solution: Any, where: str = "") -> NotInSet:
     """The error for a solution that is not in the set, with the problem's reason."""
     reason = problem.complaint(np.asarray(solution))
-    return ValueError(f"{name} must be in the set, got {solution}{where}{reason and f': {reason}'}.")
+    return NotInSet(f"{name} must be in the set, got {solution}{where}{reason and f': {reason}'}.")
 
 
 def _stay(data, state, rng):

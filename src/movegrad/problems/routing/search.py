@@ -26,6 +26,7 @@ from movegrad.problems.routing.moves import (
 )
 from movegrad.problems.routing.state import ROUTES, SERVED, UNSERVED, drive, is_route, prepare
 
+TRIES = 100  # of a random plan for what must be served, at most
 ROUNDS = 50  # of local search over all requests, at most
 LEAST = 1e-9  # gain that counts as an improvement
 
@@ -49,27 +50,28 @@ def first_of(solution, i):
 
 @outline
 def squeeze_in(data, solution, i):
-    """Put a request that must be served anywhere where it fits."""
+    """Put a request that must be served anywhere where it fits; False if there is no such place."""
     for j in range(1, len(solution)):
         if solution[j] == UNSERVED or j == i:
             continue
         after = solution[j]
         solution[j], solution[i] = i, after
         if is_route(data, solution, first_of(solution, i)) > 0:
-            return
+            return True
         solution[j], solution[i] = after, UNSERVED
         if first_of(solution, j) == j:
             solution[i] = j
             if is_route(data, solution, i) > 0:
-                return
+                return True
             solution[i] = UNSERVED
+    return False
 
 
 @outline
-def random(data, rng, solution):
+def draw_plan(data, rng, solution):
     """Routes one after another from requests drawn at random; those that must be served come first, half of the others follow.
 
-    Not uniform on the set. Where a limited fleet leaves no room for a request that must be served, the result is not in the set.
+    False where vehicles are limited and one that must be served found no room.
     """
     n, routes, end, time, load = len(solution) - 1, 0, 0, np.inf, 0.0
     solution[0] = 0
@@ -101,6 +103,21 @@ def random(data, rng, solution):
             continue
         solution[i] = 0
         end = i
+    for i in range(1, n + 1):
+        if data.must[i] and solution[i] == UNSERVED:
+            return False
+    return True
+
+
+@outline
+def random(data, rng, solution):
+    """A random plan, not uniform on the set; drawn anew where a request that must be served found no room in a limited fleet.
+
+    Where that always happens, the result is not in the set.
+    """
+    for _ in range(TRIES):
+        if draw_plan(data, rng, solution):
+            return
 
 
 # --- greedy insertion ---------------------------------------------------------------------------------------------------------
@@ -125,22 +142,36 @@ def best_gap(data, state, i, alone):
 
 
 @outline
+def insert_all(data, state, must, turn):
+    """Insert what must be served, or the others, each where it costs least; the first ``turn`` come last. Did all fit?"""
+    n, whole = len(state.next) - 1, True
+    for k in range(n):
+        i = 1 + (turn + k) % n
+        if state.next[i] != UNSERVED or data.must[i] != must:
+            continue
+        a, b, gain = best_gap(data, state, i, True)
+        if gain > -np.inf:
+            apply_serve(data, state, (i, a, b))
+        else:
+            whole = False
+    return whole
+
+
+@outline
 def greedy(data, guide, state):
     """Insert all requests, each where it costs least, those that must be served first; then improve, which removes what does not
-    pay. To insert only what pays would leave out whole regions, where no request pays for a vehicle by itself.
+    pay. To insert only what pays would leave out whole regions, where no request pays for a vehicle by itself. Where vehicles are
+    limited and one that must be served finds no room, another one is the first.
     """
     n = len(state.next) - 1
-    state.next[0] = 0
-    for i in range(1, n + 1):
-        state.next[i] = UNSERVED
-    prepare(data, guide, 1.0, state)
-    for must in range(1, -1, -1):
+    for turn in range(n):
+        state.next[0] = 0
         for i in range(1, n + 1):
-            if state.next[i] != UNSERVED or data.must[i] != must:
-                continue
-            a, b, gain = best_gap(data, state, i, True)
-            if gain > -np.inf:
-                apply_serve(data, state, (i, a, b))
+            state.next[i] = UNSERVED
+        prepare(data, guide, 1.0, state)
+        if insert_all(data, state, 1, turn):
+            break
+    insert_all(data, state, 0, 0)
     improve(data, guide, state)
 
 
