@@ -262,6 +262,9 @@ class PureProblem:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.data = type(problem.data)(*(as_field(f) for f in problem.data))
+        for array in self.data:
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)  # a function that writes to data is wrong
         functions = problem.functions
         self.prepare = plain(functions.prepare or _build.prepare_nothing)
         self._statistic = plain(functions.statistic or _build.identity)
