@@ -8,7 +8,7 @@ from movegrad import _kernel
 from movegrad._kernel import Chain
 from movegrad._layout import data_fields, state_fields
 from movegrad._rng import integer, uniform
-from movegrad._specialise import generate, inline, inner, kernel, specialize
+from movegrad._specialise import generate, inline, inner, kernel, specialize, while_unchanged
 from movegrad.problem import Kind, Move, Problem
 
 # --- kernels over many chains or solutions: source text, since the views depend on the fields of data and state ---------
@@ -212,7 +212,7 @@ def build(problem: Problem, options: Options):
     return _build(problem.kind, options)
 
 
-@cache
+@while_unchanged
 def _build(kind: Kind, options: Options):
     source = _RUN.format(data=data_fields(kind.data_axes), state=state_fields(kind.state_fields))
     return kernel(generate(source, "run", **bindings(kind, options)))
@@ -277,7 +277,7 @@ def observer(problem: Problem):
     return _observer(kind.functions.contains, kind.functions.statistic, kind.data_class, kind.data_axes)
 
 
-@cache
+@while_unchanged
 def _observer(contains: Any, statistic: Any, data_class: type, axes: tuple[int, ...]):
     names = {"Data": data_class, "contains": contains or anything, "statistic": statistic or identity}
     return kernel(generate(_OBSERVE.format(data=data_fields(axes)), "observe", **names))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 from numba.cuda.core.errors import NumbaPerformanceWarning
+from numba.cuda.dispatcher import CUDACache
 
 from movegrad._cuda_kernel import (
     BAD_DIRECTION,
@@ -28,6 +29,7 @@ from movegrad._cuda_kernel import (
 )  # fmt: skip
 from movegrad._cuda_memory import Memory, instances, uploaded, wrong_words
 from movegrad._device import Arrays, arrays_of
+from movegrad._disk_cache import Forgiving, keep_on_disk
 from movegrad._kernel import Chains
 from movegrad._specialise import readable_errors
 from movegrad.problem import Problem, outside
@@ -89,13 +91,21 @@ class _HostChains:
         return value
 
 
+class _KernelCache(Forgiving, CUDACache):
+    """Kernels on disk."""
+
+
 # --- launches --------------------------------------------------------------------------------------------------------
 
 
 @cache
 def compiled(source: Source, device: int) -> Any:
     """The kernel, compiled for the device or found on disk; its launch needs no look at types."""
-    return cuda.jit(source.arguments, cache=True)(source.function)
+    kernel = keep_on_disk(cuda.jit(source.function), _KernelCache)
+    kernel.compile(source.arguments)
+    kernel._specialized = True
+    kernel.disable_compile()
+    return kernel
 
 
 @lru_cache(maxsize=256)
