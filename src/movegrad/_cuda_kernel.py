@@ -71,7 +71,7 @@ class Source(NamedTuple):
 def run_source(kind: Kind, options: Options, data_types: tuple, state_types: tuple) -> tuple[Source, Reach]:
     """``run`` for a kind of problem whose data and state have these dtypes."""
     text = run_text(kind.data_axes, kind.state_fields, len(kind.moves), options.first_step)
-    names = _types(data_types, state_types) | bindings(kind, options, coin_accepts)
+    names = _types(data_types, state_types) | bindings(kind, options, coin_accepts, over=None)
     names |= {"Heat": Heat, "Plan": Plan, "Work": Work, "NOTHING_WRONG": NOTHING_WRONG}
     function = generate(text, "run", cuda=cuda, np=np, finite=finite, hand_over=hand_over, **names)
     return _whole(function, (types.int64, types.NamedUniTuple(types.int64, len(Span._fields), Span)))

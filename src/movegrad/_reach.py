@@ -23,8 +23,8 @@ from numba.core.registry import CPUDispatcher
 LARGEST_CONSTANT = 10**6  # bytes of a global array that Numba copies into code; it reads larger ones where they lie
 _KNOWN = ("numpy", "numba", "llvmlite", "math", "builtins")  # packages whose contents do not change
 _ENGINE = ("movegrad._kernel", "movegrad._build", "movegrad._rng", "movegrad._specialise", "movegrad._cuda_kernel")
-# Draws are reached through Numba's overloads, which globals do not show; compiler options are set in the other one.
-_SOURCES = [Path(__file__).with_name(name).read_bytes() for name in ("_rng.py", "_specialise.py")]
+# Draws and the clock are reached by ways of Numba's that globals do not show; compiler options are set in the other one.
+_SOURCES = [Path(__file__).with_name(name).read_bytes() for name in ("_rng.py", "_specialise.py", "_clock.py")]
 _SETTINGS = " ".join(str(vars(config)[name]) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")).encode()
 _ABSENT = object()
 

@@ -8,8 +8,9 @@ import numpy as np
 from movegrad import start as starts
 from movegrad._build import Options, observer
 from movegrad._device import arrays_of, device_vectors, highest, joined, on_device
-from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
+from movegrad._engine import Batch, Run, Settings, pause, ragged_batch, run, shared_batch
 from movegrad._kernel import BEST_OBJECTIVE, OBJECTIVE
+from movegrad._threads import get_threads
 from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem, outside
@@ -17,6 +18,7 @@ from movegrad.schedules import Annealing, Custom, Hot, Schedule, Steady
 
 ESTIMATORS = ("mean", "recycled")
 _PILOT = 256  # steps at infinite temperature from which annealing learns the scale of the objective
+_PILOT_SHARE = 0.1  # of a time limit for them, at most, and for annealing, at least
 
 
 class Sample(NamedTuple):
@@ -158,8 +160,7 @@ def solve(
         scale, seconds = _scale(batch, problem, start, settings, index, guide)
         settings = settings._replace(temperature=scale)
         if time_limit is not None:  # what the pilot took is part of it
-            left = time_limit - seconds / batch.examples
-            settings = settings._replace(time_limit=max(left, 0.1 * time_limit))
+            settings = settings._replace(time_limit=max(time_limit - seconds, _PILOT_SHARE * time_limit))
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
     winner = values.argmax(1)
@@ -331,10 +332,12 @@ def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
         given = _device_start.solutions(y, problem, "y")
         return given, _cuda.observe(problem, given)
     solutions = np.ascontiguousarray(starts.as_solutions(y, problem, "y"))
-    out = np.zeros((len(solutions), problem.size))
-    bad = observer(problem)(*problem.packed, 0, solutions, out)
-    if bad >= 0:
-        raise outside(problem, "y", solutions[bad], f" in row {bad}")
+    out, kernel, first = np.zeros((len(solutions), problem.size)), observer(problem), 0
+    while first < len(solutions):  # again and again, lest Ctrl-C wait
+        found = kernel(*problem.packed, 0, solutions, out, first, pause())
+        if found >= 0:
+            raise outside(problem, "y", solutions[found], f" in row {found}")
+        first = len(solutions) if found == -1 else -2 - found
     return solutions, out
 
 
@@ -402,9 +405,11 @@ def _temperature(value: Any) -> Any:
 
 def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> tuple[np.ndarray, float]:
     """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted; and seconds."""
-    pilot = settings._replace(steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT)  # the same kernel: compiled once
+    limit = None if settings.time_limit is None else _PILOT_SHARE * settings.time_limit
+    pilot = settings._replace(steps=_PILOT, time_limit=limit, schedule=Hot(), trace=_PILOT)  # the same kernel: compiled once
     result, _ = run_from(batch, pilot, problem, "random" if hasattr(start, "remember") else start, index=index, guide=guide)
     traces = result.on_host.chains.trace[:, :, 0].reshape(batch.examples, settings.chains, -1)
-    changes = np.abs(np.diff(traces, axis=2)).reshape(batch.examples, -1)
+    changes = np.nan_to_num(np.abs(np.diff(traces, axis=2))).reshape(batch.examples, -1)  # a time limit may leave the end open
     moved = (changes > 0).sum(1)
-    return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0), result.seconds
+    side_by_side = batch.examples if result.on_device else min(get_threads(), batch.examples)
+    return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0), result.seconds * side_by_side / batch.examples
