@@ -76,7 +76,7 @@ def observe(flat, table, instance, solutions, out, first, pause):
 @inner
 def over(since, pause):
     """Has the time of a block passed? It is asked when a number of things is done, and again when twice as many are."""
-    return now() - since >= pause
+    return now() - since >= pause  # type: ignore[call-arg]
 
 
 @inline

@@ -302,8 +302,8 @@ def live(chain, plan, heat, last, key, c, since, work):
     """Start a chain unless it has begun, bring it to its goal, end it if asked.
 
     ``since`` is when the kernel was called, and ``work`` counts the starts and steps that it has made. Returns the work with that
-    of this chain, NOT_IN_SET or PAUSED. The clock is looked at whenever the work has doubled: seldom, whatever a step costs, and what
-    comes until the next look takes as long as all before it.
+    of this chain, NOT_IN_SET or PAUSED. The clock is looked at whenever the work has doubled: seldom, whatever a step costs, and
+    what comes until the next look takes as long as all before it.
     """
     if chain.clock[DONE] < 0:
         if not load_one(chain, plan, key, c):
