@@ -157,10 +157,11 @@ def solve(
         options=Options(best=True), correction=correction, seed=seed,
     )  # fmt: skip
     if schedule is None:
-        scale, seconds = _scale(batch, problem, start, settings, index, guide)
+        scale, seconds, found = _scale(batch, problem, start, settings, index, guide)
         settings = settings._replace(temperature=scale)
-        if time_limit is not None:  # what the pilot took is part of it
+        if time_limit is not None:  # what the pilot took is part of it, and what it built is not built again
             settings = settings._replace(time_limit=max(time_limit - seconds, _PILOT_SHARE * time_limit))
+            start = found if isinstance(start, str) and start == "greedy" else start
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, chains)
     winner = values.argmax(1)
@@ -403,8 +404,10 @@ def _temperature(value: Any) -> Any:
     return np.array([positive(t, "temperature") for t in np.asarray(value, object).reshape(-1).tolist()])
 
 
-def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> tuple[np.ndarray, float]:
-    """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted; and seconds."""
+def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> tuple[np.ndarray, float, Any]:
+    """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted; the seconds of
+    chain time for each example that this took, and a start as good as the given one.
+    """
     limit = None if settings.time_limit is None else _PILOT_SHARE * settings.time_limit
     pilot = settings._replace(steps=_PILOT, time_limit=limit, schedule=Hot(), trace=_PILOT)  # the same kernel: compiled once
     result, _ = run_from(batch, pilot, problem, "random" if hasattr(start, "remember") else start, index=index, guide=guide)
@@ -412,4 +415,5 @@ def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: An
     changes = np.nan_to_num(np.abs(np.diff(traces, axis=2))).reshape(batch.examples, -1)  # a time limit may leave the end open
     moved = (changes > 0).sum(1)
     side_by_side = batch.examples if result.on_device else min(get_threads(), batch.examples)
-    return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0), result.seconds * side_by_side / batch.examples
+    scale, seconds = np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), 1.0), result.seconds * side_by_side / batch.examples
+    return scale, seconds, start if result.on_device else lambda request: list(result.best)
