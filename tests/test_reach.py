@@ -178,6 +178,20 @@ def test_every_change_is_noticed_and_undone(name, modules):
     assert Reach(modules["use"].statistic).fingerprint == reach.fingerprint
 
 
+def times(factor):
+    return mg.jit(lambda x: factor * x)
+
+
+def in_turn(first, second, third):
+    return mg.jit(lambda x: first(second(third(x))))
+
+
+def test_functions_of_one_name_are_told_apart():
+    a, b = times(2.0), times(3.0)
+    assert Reach(in_turn(a, b, a)).fingerprint != Reach(in_turn(a, b, b)).fingerprint
+    assert Reach(in_turn(a, b, a)).fingerprint == Reach(in_turn(a, b, a)).fingerprint
+
+
 def test_what_is_not_read_does_not_count(modules):
     """A name of the module that is only an attribute in the code, and a constant of a module that is only passed through."""
     reach = Reach(modules["use"].statistic)

@@ -127,8 +127,8 @@ class Reach:
     """
 
     def __init__(self, *functions: Any, largest: float = LARGEST_CONSTANT) -> None:
-        self._largest, self._seen = largest, set[Any]()
-        self._cells: dict[tuple[int, str], tuple[Mapping, str, Any]] = {}  # names of modules and classes
+        self._largest, self._seen = largest, dict[Any, int]()
+        self._cells: dict[tuple[int, str], tuple[Mapping, str, Any]] = {}  # names in modules
         self._closures: list[tuple[types.CellType, Any]] = []
         self._arrays: list[tuple[np.ndarray, bytes]] = []
         self._hash = hashlib.sha256(b"".join([*_SOURCES, _SETTINGS]))
@@ -180,9 +180,18 @@ class Reach:
         for text in texts:
             self._hash.update(str(text).encode(errors="surrogatepass") + b"\0")
 
+    def _known(self, value: Any) -> bool:
+        """Was a function or class met before? Its number says which it was: others may have its name."""
+        known = value in self._seen
+        self._text(value.__qualname__, self._seen.setdefault(value, len(self._seen)))
+        return known
+
     def _add(self, value: Any) -> None:
-        if isinstance(value, types.FunctionType) or is_jitted(value):
+        if is_jitted(value):
             self._add_function(value)
+        elif isinstance(value, types.FunctionType):  # not compiled: stands for what is registered for it
+            self._text(value.__module__, value.__qualname__)
+            self._add_code(value.__code__)
         elif isinstance(value, types.ModuleType):
             self._text(value.__name__)
         elif isinstance(value, type):
@@ -209,12 +218,10 @@ class Reach:
             self._text(_opaque(value))
 
     def _add_function(self, function: Any) -> None:
-        source = getattr(function, "py_func", function)
-        self._text(source.__qualname__)
-        if source in self._seen:
+        source = function.py_func
+        if self._known(source):
             return
-        self._seen.add(source)
-        self._text(sorted(getattr(function, "targetoptions", {}).items()))
+        self._text(sorted(function.targetoptions.items()))
         self._add_code(source.__code__)
         self._add([source.__defaults__, source.__kwdefaults__])
         reads, watched = reads_of(source.__code__), source.__module__ not in _ENGINE
@@ -238,17 +245,16 @@ class Reach:
         if not is_user_module(value) or (id(value), names) in self._seen:
             return
         if None in below:  # by another name, the module may be asked for itself again
-            self._seen.add((id(value), names))
+            self._seen[id(value), names] = len(self._seen)
         for attribute, found, lower in sorted(attributes(value, below, names), key=itemgetter(0)):
             if watched and attribute in vars(value):
                 self._cells[id(vars(value)), attribute] = vars(value), attribute, found
             self._add_read(attribute, found, lower, names, watched)
 
     def _add_class(self, value: type) -> None:
-        self._text(value.__module__, value.__qualname__, getattr(value, "_fields", ""))
-        if value.__module__.split(".")[0] in _KNOWN or value in self._seen:
+        self._text(value.__module__, getattr(value, "_fields", ""))
+        if self._known(value) or value.__module__.split(".")[0] in _KNOWN:
             return
-        self._seen.add(value)
         if issubclass(value, enum.Enum):
             self._add(list(value.__members__.values()))
         for name, constant in sorted(vars(value).items()):
@@ -265,7 +271,7 @@ class Reach:
         content = array.tobytes()
         self._text(hashlib.sha256(content).hexdigest())
         if isinstance(array, np.ndarray) and id(array) not in self._seen:
-            self._seen.add(id(array))
+            self._seen[id(array)] = len(self._seen)
             self._arrays.append((array, content))
 
     def _add_code(self, code: types.CodeType) -> None:

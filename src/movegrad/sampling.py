@@ -85,10 +85,12 @@ def sample(
     ----------
     problem : Problem, or a sequence of them, one for each θ, of one kind but any sizes
     theta : float array (…, d), or a sequence of arrays (d,) for a sequence of problems
-    steps, time_limit : K, or seconds of chain time for each example, shared by its chains. Only steps are reproducible
+    steps, time_limit : K, or seconds of chain time for each example, shared by its chains; each chain makes one step at least. Only
+        steps are reproducible
     temperature : t > 0, one number or one for each example
     schedule : callable k → factor of the temperature in step k (see :mod:`movegrad.schedules`)
-    burn_in : K₀, first iterates left out of the mean
+    burn_in : K₀, first iterates left out of the mean. Where a time limit ends before, a warning says so, and the mean is that of
+        the last solution
     chains : independent chains for each example
     start : "random", "persistent", solutions, or a callable; see :mod:`movegrad.start`
     estimator : "mean", or "recycled": add the accepted share of each proposal instead of the coin's outcome; the same
