@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad._specialise import fingerprint, pure
+from movegrad._reach import Reach
+from movegrad._specialise import pure
 
 SCRIPT = """
 import sys
@@ -83,8 +84,8 @@ def test_two_sets_of_moves_in_one_process_do_not_mix():
 
 
 def test_equal_content_is_compiled_once():
-    assert fingerprint(scaled_gain(2.0)) == fingerprint(scaled_gain(2.0))
-    assert fingerprint(scaled_gain(2.0)) != fingerprint(scaled_gain(2.5))
+    assert Reach(scaled_gain(2.0)).fingerprint == Reach(scaled_gain(2.0)).fingerprint
+    assert Reach(scaled_gain(2.0)).fingerprint != Reach(scaled_gain(2.5)).fingerprint
 
 
 @mg.jit

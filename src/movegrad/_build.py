@@ -5,21 +5,27 @@ from math import log
 from typing import Any, NamedTuple
 
 from movegrad import _kernel
-from movegrad._kernel import Chain
+from movegrad._clock import now
+from movegrad._kernel import NOT_IN_SET, Chain
 from movegrad._layout import data_fields, state_fields
 from movegrad._rng import integer, uniform
-from movegrad._specialise import generate, inline, inner, kernel, specialize
+from movegrad._specialise import generate, inline, inner, kernel, specialize, while_unchanged
 from movegrad.problem import Kind, Move, Problem
 
 # --- kernels over many chains or solutions: source text, since the views depend on the fields of data and state ---------
 
 _RUN = '''
 def run(flat, table, chains, plan, heat, last, low, high):
-    """Bring chains low…high−1 to their goals; returns the first chain whose start is not in the set, or −1."""
-    n = plan.chains
+    """Bring chains low…high−1 to their goals.
+
+    Returns −1 when that is done, c if the start of chain c is not in the set, and −2 − c to be called again from chain c on.
+    """
+    n, since, work, before = plan.chains, now(), 0, -1
     for c in range(low, high):
         e = c // n
         instance, begin, end = chains.which[e], chains.theta_at[e], chains.theta_at[e + 1]
+        if instance != before:  # another instance may be much slower
+            work, before = 0, instance
         entry, stop = begin * n + (c - e * n) * (end - begin), begin * n + (c - e * n + 1) * (end - begin)
         at, after, points = chains.state_at[0, c], chains.state_at[0, c + 1], chains.trace.shape[1]
         chain = Chain(
@@ -42,21 +48,49 @@ def run(flat, table, chains, plan, heat, last, low, high):
             chains.kept[at * points : after * points],
             chains.weights,
         )
-        if not live(chain, plan, heat, last, chains.example[e], c):
-            return c
+        work = live(chain, plan, heat, last, chains.example[e], c, since, work)
+        if work < 0:
+            return c if work == NOT_IN_SET else -2 - c
+        if is_look(c - low + 1) and c + 1 < high and over(since, plan.pause):
+            return -3 - c
     return -1
 '''
 
 _OBSERVE = '''
-def observe(flat, table, instance, solutions, out):
-    """Write T(y) of each solution; returns the first that is not in the set, or −1."""
-    data = Data({data})
-    for n in range(len(solutions)):
+def observe(flat, table, instance, solutions, out, first, pause):
+    """Write T(y) of each solution from the first one on; returns as ``run``."""
+    data, since = Data({data}), now()
+    for n in range(first, len(solutions)):
         if not contains(data, solutions[n]):
             return n
         statistic(data, solutions[n], out[n])
+        if is_look(n - first + 1) and n + 1 < len(solutions) and over(since, pause):
+            return -3 - n
     return -1
 '''
+
+
+# --- the clock -----------------------------------------------------------------------------------------------------------
+
+
+@inner
+def over(since, pause):
+    """Has the time of a block passed? It is asked when a number of things is done, and again when twice as many are."""
+    return now() - since >= pause  # type: ignore[call-arg]
+
+
+@inline
+def never(since, pause):
+    return False
+
+
+@inner
+def is_look(n):
+    """Is n a power of two?"""
+    return n & (n - 1) == 0
+
+
+_CLOCK = {"now": now, "over": over, "is_look": is_look, "NOT_IN_SET": NOT_IN_SET}
 
 
 # --- what stands for functions that a problem leaves out ----------------------------------------------------------------
@@ -212,16 +246,16 @@ def build(problem: Problem, options: Options):
     return _build(problem.kind, options)
 
 
-@cache
+@while_unchanged
 def _build(kind: Kind, options: Options):
     source = _RUN.format(data=data_fields(kind.data_axes), state=state_fields(kind.state_fields))
-    return kernel(generate(source, "run", **bindings(kind, options)))
+    return kernel(generate(source, "run", **bindings(kind, options), **_CLOCK))
 
 
-def bindings(kind: Kind, options: Options, coin_accepts: Any = _kernel.coin_accepts) -> dict[str, Any]:
+def bindings(kind: Kind, options: Options, coin_accepts: Any = _kernel.coin_accepts, over: Any = over) -> dict[str, Any]:
     """What stands for the open names of a source of ``run``: ``live`` with all functions of the problem in it, and the classes.
 
-    ``coin_accepts`` may be another way to decide u < exp(x).
+    ``coin_accepts`` may be another way to decide u < exp(x); without ``over``, chains never pause.
     """
     moves, functions, weighted = kind.moves, kind.functions, kind.weighted
     masked = functions.applicable is not None
@@ -267,7 +301,8 @@ def bindings(kind: Kind, options: Options, coin_accepts: Any = _kernel.coin_acce
             total_weight=total_weight,
         )
     else:
-        body = specialize(_kernel.live, load_one=load_one, advance_one=advance_one, finish_one=finish_one)
+        clock = {"CLOCKED": over is not None, "over": over or never}
+        body = specialize(_kernel.live, load_one=load_one, advance_one=advance_one, finish_one=finish_one, **clock)
     return {"Chain": Chain, "Data": kind.data_class, "State": kind.state_class, "live": body}
 
 
@@ -277,7 +312,7 @@ def observer(problem: Problem):
     return _observer(kind.functions.contains, kind.functions.statistic, kind.data_class, kind.data_axes)
 
 
-@cache
+@while_unchanged
 def _observer(contains: Any, statistic: Any, data_class: type, axes: tuple[int, ...]):
     names = {"Data": data_class, "contains": contains or anything, "statistic": statistic or identity}
-    return kernel(generate(_OBSERVE.format(data=data_fields(axes)), "observe", **names))
+    return kernel(generate(_OBSERVE.format(data=data_fields(axes)), "observe", **names, **_CLOCK))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 from numba.cuda.core.errors import NumbaPerformanceWarning
+from numba.cuda.dispatcher import CUDACache
 
 from movegrad._cuda_kernel import (
     BAD_DIRECTION,
@@ -28,16 +29,18 @@ from movegrad._cuda_kernel import (
 )  # fmt: skip
 from movegrad._cuda_memory import Memory, instances, uploaded, wrong_words
 from movegrad._device import Arrays, arrays_of
+from movegrad._disk_cache import Forgiving, keep_on_disk
+from movegrad._engine import warn_if_short
 from movegrad._kernel import Chains
 from movegrad._specialise import readable_errors
 from movegrad._validate import too_large
 from movegrad.problem import Problem, outside
 
 THREADS = 32, 256  # of a block, fewest and most: one block for each multiprocessor, if there are enough chains
-BLOCK_STEPS = 1 << 31  # of all chains in one launch
-BLOCK_LENGTH = 1 << 18  # and of each chain: launches stay within a second or so, for Ctrl-C and for GPUs that also drive a screen
-_FIRST_BLOCK = 64  # steps of the first block under a time limit, to learn the speed
-_BLOCK_SHARE = 0.25  # of the time limit, at most, in one block
+BLOCK_LENGTH = 1 << 18  # steps of a chain in one launch, at most
+_FIRST_BLOCK = 1 << 10  # and in the first one, to learn the speed
+_LAUNCH = 0.1  # seconds for a launch, by the speed seen so far: for Ctrl-C and for GPUs that also drive a screen
+_SHARE, _LATEST = 0.25, 0.02  # of a time limit: between looks at the clock, at most; not worth another look
 
 
 def run(batch: Any, settings: Any, start: Any, kinds: Any, index: Any, guide: Any, direction: Any, progress: Any) -> tuple:
@@ -50,6 +53,8 @@ def run(batch: Any, settings: Any, start: Any, kinds: Any, index: Any, guide: An
         begin = perf_counter()
         steps = _run_ranges(memory, kernel, settings, stream, progress)
         _look(memory, settings)
+        if settings.time_limit is not None:
+            warn_if_short(settings, steps)
         return memory.chains(steps), settings, perf_counter() - begin
 
 
@@ -90,13 +95,21 @@ class _HostChains:
         return value
 
 
+class _KernelCache(Forgiving, CUDACache):
+    """Kernels on disk."""
+
+
 # --- launches --------------------------------------------------------------------------------------------------------
 
 
 @cache
 def compiled(source: Source, device: int) -> Any:
     """The kernel, compiled for the device or found on disk; its launch needs no look at types."""
-    return cuda.jit(source.arguments, cache=True)(source.function)
+    kernel = keep_on_disk(cuda.jit(source.function), _KernelCache)
+    kernel.compile(source.arguments)
+    kernel._specialized = True
+    kernel.disable_compile()
+    return kernel
 
 
 @lru_cache(maxsize=256)
@@ -142,41 +155,42 @@ def _run_ranges(memory: Memory, kernel: Any, settings: Any, handle: int, progres
                 progress((number + share) / len(ranges))
 
         if settings.time_limit is None:
-            _run_steps(launch, stream, settings, high - low, report)
+            _run_steps(launch, stream, settings, report)
         else:
             steps = _run_seconds(launch, stream, settings, report)
         del held
     return steps
 
 
-def _run_steps(launch: Callable, stream: Any, settings: Any, chains: int, report: Callable) -> None:
-    longest = int(np.max(settings.steps))
-    block = max(1, min(BLOCK_LENGTH, BLOCK_STEPS // chains))
-    for first in range(0, longest, block):
-        count = min(block, longest - first)
-        launch(settings.schedule.steps(first, count, longest), first, first + count, first + count == longest)
-        if first + count < longest:
-            stream.synchronize()  # Ctrl-C is heard between blocks
-        report((first + count) / longest)
+def _run_steps(launch: Callable, stream: Any, settings: Any, report: Callable) -> None:
+    """All chains of a range to their goals, launches sized by the speed seen so far."""
+    longest, schedule, first, count = int(np.max(settings.steps)), settings.schedule, 0, min(_FIRST_BLOCK, BLOCK_LENGTH)
+    while first < longest:
+        begin, count = perf_counter(), min(count, longest - first, schedule.longest)
+        launch(schedule.steps(first, count, longest), first, first + count, first + count == longest)
+        first += count
+        if first < longest:
+            stream.synchronize()  # Ctrl-C is heard between launches
+            count = max(1, min(int(count * _LAUNCH / (perf_counter() - begin)), BLOCK_LENGTH))
+        report(first / longest)
 
 
 def _run_seconds(launch: Callable, stream: Any, settings: Any, report: Callable) -> int:
-    """All chains of a range for a given time, blocks sized by the speed seen so far."""
-    limit, done, count, spent, ahead = float(settings.time_limit), 0, _FIRST_BLOCK, 0.0, 0.0
-    begin = perf_counter()
+    """All chains of a range for a given time, launches sized by the speed seen so far; returns the steps that they made."""
+    limit, schedule, most = float(settings.time_limit), settings.schedule, settings.steps or NOTHING_WRONG
+    begin, done, count, spent, ahead = perf_counter(), 0, 1, 0.0, 0.0
     while True:
         share = min(1.0, spent / limit)
-        launch(settings.schedule.seconds(done, count, share, min(1.0, share + ahead / limit)), done, done + count, False)
+        launch(schedule.seconds(done, count, share, min(1.0, share + ahead / limit)), done, done + count, False)
         stream.synchronize()
-        done += count
-        spent = perf_counter() - begin
+        before, spent, done = spent, perf_counter() - begin, done + count
         left = limit - spent
         report(min(1.0, spent / limit))
-        if left < 0.02 * limit and done > settings.burn_in:
+        if left < _LATEST * limit or done >= most:
             break
-        ahead = max(0.0, min(left, _BLOCK_SHARE * limit))
-        count = max(1, int(done / spent * ahead), settings.burn_in + 1 - done if left <= 0 else 1)
-    launch(settings.schedule.seconds(done, 1, 1.0, 1.0), done, done, True)
+        ahead = min(left, _SHARE * limit, _LAUNCH)
+        count = max(1, min(int(count * ahead / (spent - before)), most - done, BLOCK_LENGTH, schedule.longest))
+    launch(schedule.seconds(done, 1, 1.0, 1.0), done, done, True)
     return done
 
 

@@ -4,9 +4,8 @@ Only what surrounds ``live`` is written anew, in :mod:`movegrad._cuda_source`; h
 """
 
 from collections.abc import Callable
-from functools import cache
 from hashlib import sha256
-from math import exp
+from math import exp, inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,8 @@ from movegrad import _cuda_lowering
 from movegrad._build import Options, anything, bindings, identity
 from movegrad._cuda_source import NOTHING_WRONG, Span, Work, observe_text, run_text
 from movegrad._kernel import Plan
-from movegrad._specialise import fingerprint, generate, inner, jit, readable_errors, remake
+from movegrad._reach import Reach
+from movegrad._specialise import generate, inner, jit, readable_errors, remake, while_unchanged
 from movegrad._validate import LARGEST
 from movegrad.problem import Kind, Problem
 from movegrad.schedules import Heat
@@ -68,23 +68,23 @@ class Source(NamedTuple):
     arguments: tuple
 
 
-@cache
-def run_source(kind: Kind, options: Options, data_types: tuple, state_types: tuple) -> Source:
+@while_unchanged
+def run_source(kind: Kind, options: Options, data_types: tuple, state_types: tuple) -> tuple[Source, Reach]:
     """``run`` for a kind of problem whose data and state have these dtypes."""
     text = run_text(kind.data_axes, kind.state_fields, len(kind.moves), options.first_step)
-    names = _types(data_types, state_types) | bindings(kind, options, coin_accepts)
+    names = _types(data_types, state_types) | bindings(kind, options, coin_accepts, over=None)
     names |= {"Heat": Heat, "Plan": Plan, "Work": Work, "NOTHING_WRONG": NOTHING_WRONG}
     function = generate(text, "run", cuda=cuda, np=np, finite=finite, hand_over=hand_over, **names)
-    return Source(_whole(function), (types.int64, types.NamedUniTuple(types.int64, len(Span._fields), Span)))
+    return _whole(function, (types.int64, types.NamedUniTuple(types.int64, len(Span._fields), Span)))
 
 
-@cache
-def observe_source(kind: Kind, data_types: tuple, solution_type: np.dtype) -> Source:
+@while_unchanged
+def observe_source(kind: Kind, data_types: tuple, solution_type: np.dtype) -> tuple[Source, Reach]:
     """``observe`` for a kind of problem."""
     contains, statistic = kind.functions.contains or anything, kind.functions.statistic or identity
     names = _types(data_types, (solution_type,)) | {"Data": kind.data_class, "contains": contains, "statistic": statistic}
     text = observe_text(kind.data_axes)
-    return Source(_whole(generate(text, "observe", cuda=cuda, **names)), (types.int64,) * 9)
+    return _whole(generate(text, "observe", cuda=cuda, **names), (types.int64,) * 9)
 
 
 def source_for(problem: Problem, options: Options) -> Source:
@@ -133,13 +133,15 @@ def _types(data_types: tuple, state_types: tuple) -> dict[str, Any]:
     return names | plain | {"solution_type": from_dtype(state_types[0])}
 
 
-def _whole(function: Any) -> Any:
+def _whole(function: Any, arguments: tuple) -> tuple[Source, Reach]:
     """A plain function whose name ends in its fingerprint, lest the disk cache be stale; all that it calls is inlined.
 
-    The views join it after its fingerprint is taken, since they have none; the source of their file stands for them.
+    The views join it after its fingerprint is taken, since they have none; the source of their file stands for them. Arrays of any
+    size are copied into code here.
     """
-    name = f"{function.py_func.__name__}_{fingerprint(function)}_{sha256(_LOWERING).hexdigest()[:8]}"
+    reach = Reach(function, largest=inf)
+    name = f"{function.py_func.__name__}_{reach.fingerprint}_{sha256(_LOWERING).hexdigest()[:8]}"
     function.py_func.__globals__.update(_VIEWS)
     body = remake(function, inner).py_func
     body.__name__ = body.__qualname__ = name
-    return body
+    return Source(body, arguments), reach

@@ -92,7 +92,7 @@ def run(words, span):
         return
     word = row(words, 0, {words}, int64)
     data_at, states, work = row(words, 0, {data_count}, int64), row(words, {data_count}, {fields}, int64), Work({work})
-    plan = Plan(work.seed, work.call, work.chains, work.burn_in, float(work.correction), work.trace_every)
+    plan = Plan(work.seed, work.call, work.chains, work.burn_in, float(work.correction), work.trace_every, 0)
     n, all_chains = work.chains, work.examples * work.chains
     wrong = row(work.wrong, 0, 4, int64)
     if span.first > 0 and min(min(wrong[0], wrong[1]), min(wrong[2], wrong[3])) < NOTHING_WRONG:
@@ -155,7 +155,7 @@ def run(words, span):
             chain.moved[i] = 0
     {load_rng}
     heat = Heat(row(span.heat, 0, span.heat_count, float64), span.heat_first, span.heat_shift)
-    if not live(chain, plan, heat, span.last != 0, row(work.keys, 0, e_all, int64)[e], c):
+    if live(chain, plan, heat, span.last != 0, row(work.keys, 0, e_all, int64)[e], c, 0, 0) < 0:
         cuda.atomic.min(wrong, 3, c)
         return
     {store_rng}

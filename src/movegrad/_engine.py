@@ -4,6 +4,7 @@ Front ends (NumPy, PyTorch, JAX) only translate: they make a :class:`Batch`, cal
 GPU, so are the chains and their results; :mod:`movegrad._cuda` says where arrays live there and how the kernel is launched.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._build import Options, build
+from movegrad._clock import TICKS
 from movegrad._device import joined
 from movegrad._kernel import (
     DONE,
@@ -32,9 +34,11 @@ from movegrad.problem import Problem, outside
 from movegrad.schedules import Steady
 
 _SERIAL_STEPS = 20_000  # below this, handing work to a thread costs more than it saves
-_BLOCK_STEPS = 1 << 20  # per call of the kernel, about 20 ms: how long Ctrl-C and the progress bar wait
-_FIRST_BLOCK = 64  # steps of the first block under a time limit, to learn the speed
-_BLOCK_SHARE = 0.25  # of the time limit, at most, in one block
+_PAUSE = 0.02  # seconds after which a kernel returns, or twice that: how long Ctrl-C, clocks and the progress bar wait
+_STRETCH = 1 << 20  # steps of all chains of a thread for which temperatures are made at once
+_LEAST_STRETCH = 256  # and of each of them, at least
+_SHARE = 0.25  # of the time limit, at most, between looks at the clock
+_LATEST = 0.02  # of the time limit: so little is not worth another look
 _ROW = 16  # numbers in a row of a chain's own: 128 bytes
 _EMPTY = np.zeros(0)
 
@@ -96,7 +100,7 @@ def ragged_batch(problems: Sequence[Problem], thetas: Sequence[np.ndarray]) -> B
 
 
 class Settings(NamedTuple):
-    """What to do with a batch. Exactly one of ``steps`` (one number, or one per example) and ``time_limit`` is given."""
+    """What to do with a batch: ``steps`` (one number, or one per example) or a time limit; with both, whichever ends first."""
 
     steps: Any = None
     time_limit: float | None = None  # seconds of chain time for each example, shared by its chains; on a GPU, for all at once
@@ -222,7 +226,7 @@ def run(
     chains = _allocate(batch, settings, start, index, guide, direction)
     chains.clock[:, DONE] = (NOT_DRAWN if start is None else NOT_LOADED) if kinds is None else np.repeat(kinds, settings.chains)
     every = settings.trace_every
-    plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)
+    plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every, pause())
     call = _Caller(kernel, batch, chains, plan, settings.start_name)
     if settings.time_limit is not None or not kernel.overloads:  # compile for these types, or load, before the clock starts
         with readable_errors(batch.problem.name):
@@ -232,7 +236,24 @@ def run(
         _run_steps(call, chains, settings, progress)
     else:
         _run_seconds(call, chains, settings, progress)
+        warn_if_short(settings, chains.clock[:, DONE])
     return Run(batch, chains, settings, perf_counter() - begin)
+
+
+def pause() -> int:
+    """Ticks of a kernel's clock after which it returns."""
+    return int(_PAUSE * TICKS)
+
+
+def warn_if_short(settings: Settings, steps: Any) -> None:
+    """Say so if a time limit ended during burn-in."""
+    if np.min(steps) <= settings.burn_in and settings.burn_in > 0:
+        warnings.warn(
+            f"burn_in must be < the number of steps that fit into time_limit = {settings.time_limit}, got {settings.burn_in} where "
+            f"{np.min(steps)} did: the mean is the last solution's alone.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _allocate(batch, settings, start, index, guide, direction) -> Chains:
@@ -298,70 +319,85 @@ class _Caller:
 
     def __init__(self, kernel: Callable, batch: Batch, chains: Chains, plan: Plan, start_name: str) -> None:
         self._kernel, self._batch, self._chains, self._plan, self._start_name = kernel, batch, chains, plan, start_name
+        self.stopped = False  # by Ctrl-C or an error in another thread
 
-    def __call__(self, heat, last: bool, low: int, high: int) -> None:
-        bad = self._kernel(*self._batch.packed, self._chains, self._plan, heat, last, low, high)
-        if bad >= 0:
-            e, c = divmod(bad, self._plan.chains)
+    def __call__(self, heat, last: bool, low: int, high: int) -> int:
+        """Let chains low…high−1 go to their goals for a while; returns the first that has not arrived, ``high`` if all have."""
+        found = self._kernel(*self._batch.packed, self._chains, self._plan, heat, last, low, high)
+        if found >= 0:
+            e, c = divmod(found, self._plan.chains)
             at = self._chains.state_at[0]
-            got = self._chains.states[0][at[bad] : at[bad + 1]]
+            got = self._chains.states[0][at[found] : at[found + 1]]
             raise self._batch.outside(self._start_name, got, c, e)
+        return high if found == -1 else -2 - found
+
+    def all(self, heat, last: bool, low: int, high: int) -> None:
+        """Bring chains low…high−1 to their goals, unless stopped."""
+        while low < high and not self.stopped:
+            low = self(heat, last, low, high)
+
+    def stop(self) -> None:
+        self.stopped = True
 
 
 def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> None:
-    """All chains to a given number of steps: a range of chains for each thread, a block of steps at a time."""
-    count_chains, goals = len(chains.clock), _per_chain(settings.steps, settings.chains)
+    """All chains to a given number of steps: a range of chains for each thread, a stretch of steps at a time."""
+    count_chains, goals, schedule = len(chains.clock), _per_chain(settings.steps, settings.chains), settings.schedule
     longest = int(np.max(goals))
-    parts = 1 if longest * count_chains < _SERIAL_STEPS else get_threads()
-    finished: list[int] = [0]
-    stopped: list[bool] = []
+    ranges = split(count_chains, 1 if longest * count_chains < _SERIAL_STEPS else get_threads())
+    finished = {low: 0 for low, _ in ranges}
 
     def work(low: int, high: int) -> None:
-        block = max(1, _BLOCK_STEPS // (high - low))
-        for first in range(0, longest, block):
-            count = min(block, longest - first)
+        stretch = min(schedule.longest, max(_LEAST_STRETCH, _STRETCH // (high - low)))
+        for first in range(0, longest, stretch):
+            count = min(stretch, longest - first)
             goal = goals[low:high] if isinstance(goals, np.ndarray) else goals
             chains.clock[low:high, GOAL] = np.minimum(goal, first + count)
-            call(settings.schedule.steps(first, count, longest), first + count == longest, low, high)
-            if stopped:
+            heat, at = schedule.steps(first, count, longest), low
+            while at < high and not call.stopped:
+                at = call(heat, first + count == longest, at, high)
+                if progress is not None:
+                    finished[low] = first * (high - low) + count * (at - low)
+                    progress(sum(finished.values()) / (longest * count_chains))
+            if call.stopped:
                 return
-            if progress is not None:
-                finished[0] += count * (high - low)
-                progress(min(1.0, finished[0] / (longest * count_chains)))
 
-    parallel(work, split(count_chains, parts), lambda: stopped.append(True))
+    parallel(work, ranges, call.stop)
 
 
 def _run_seconds(call: _Caller, chains: Chains, settings: Settings, progress) -> None:
-    """Each example for a given time, blocks sized by the speed seen so far; threads share the examples."""
-    n, limit = settings.chains, float(settings.time_limit or 0.0)
-    finished: list[int] = [0]
-    stopped: list[bool] = []
+    """Each example for a given time; threads share the examples.
+
+    Chains are started and make one step, whatever the limit. From then on all of them make so many steps at a time that the clock
+    can be looked at soon enough, by what a step took the time before.
+    """
+    n, limit, most, schedule = settings.chains, float(settings.time_limit or 0.0), settings.steps or 1 << 62, settings.schedule
+    ranges = split(len(chains.which), get_threads())
+    finished = {low: 0 for low, _ in ranges}
     chains.clock[:, GOAL] = 0
 
     def one(e: int) -> None:
         low, high = e * n, (e + 1) * n
-        begin, done, count, spent, ahead = perf_counter(), 0, _FIRST_BLOCK, 0.0, 0.0
+        begin, done, count, spent, ahead = perf_counter(), 0, 1, 0.0, 0.0
         while True:
             chains.clock[low:high, GOAL] = done + count
             share = min(1.0, spent / limit)
-            call(settings.schedule.seconds(done, count, share, min(1.0, share + ahead / limit)), False, low, high)
-            done += count
-            spent = perf_counter() - begin
+            call.all(schedule.seconds(done, count, share, min(1.0, share + ahead / limit)), False, low, high)
+            before, spent, done = spent, perf_counter() - begin, done + count
             left = limit - spent
-            if stopped or (left < 0.02 * limit and done > settings.burn_in):
+            if call.stopped or left < _LATEST * limit or done >= most:
                 break
-            ahead = max(0.0, min(left, _BLOCK_SHARE * limit))
-            count = max(1, int(done / spent * ahead), settings.burn_in + 1 - done if left <= 0 else 1)
-        call(settings.schedule.seconds(done, 1, 1.0, 1.0), True, low, high)
+            ahead = min(left, _SHARE * limit, _PAUSE)
+            count = max(1, min(int(count * ahead / max(spent - before, 1e-9)), most - done, schedule.longest))
+        call.all(schedule.seconds(done, 1, 1.0, 1.0), True, low, high)
 
     def work(low: int, high: int) -> None:
         for e in range(low, high):
             one(e)
-            if stopped:
+            if call.stopped:
                 return
-            finished[0] += 1
+            finished[low] += 1
             if progress is not None:
-                progress(finished[0] / len(chains.which))
+                progress(sum(finished.values()) / len(chains.which))
 
-    parallel(work, split(len(chains.which), get_threads()), lambda: stopped.append(True))
+    parallel(work, ranges, call.stop)

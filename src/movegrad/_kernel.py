@@ -24,6 +24,8 @@ NOT_LOADED, NOT_DRAWN, NOT_BUILT, TO_IMPROVE = -1, -2, -3, -4
 # Columns of Chains.value. The last two serve the covariance product: s = ⟨v, T(y)⟩ and its sum over averaged iterates.
 OBJECTIVE, BEST_OBJECTIVE, INVERSE_TEMPERATURE, PROJECTION, PROJECTION_SUM = 0, 1, 2, 3, 4
 VALUES = 5
+# What ``live`` returns instead of the work done: the start is not in the set; the chain is not at its goal yet.
+NOT_IN_SET, PAUSED = -1, -2
 
 
 class Chains(NamedTuple):
@@ -88,6 +90,7 @@ class Plan(NamedTuple):
     burn_in: int  # steps left out of the averages
     correction: float  # 1: Metropolis-Hastings, 0: annealing without the proposal ratio
     trace_every: int  # 0: no trace
+    pause: int  # ticks of the clock after which a kernel returns, where it can
 
 
 # --- one step --------------------------------------------------------------------------------------------------------
@@ -193,8 +196,6 @@ def advance(chain, goal, burn_in, correction, heat):
             chain.value[PROJECTION_SUM] += chain.value[PROJECTION]
     chain.value[OBJECTIVE] = objective
     chain.clock[DONE] = goal
-    if BEST and objective > chain.value[BEST_OBJECTIVE]:
-        save(chain, objective)
 
 
 @jit
@@ -272,15 +273,18 @@ evaluate: Any
 
 
 def finish(chain, burn_in):
-    """Turn the running sums into averages over the iterates after burn-in."""
-    if BEST:  # anew, not as sums of very many gains
+    """Turn the running sums into averages over the iterates after burn-in; if there is none, over the last one alone."""
+    if BEST:
+        if chain.value[OBJECTIVE] > chain.value[BEST_OBJECTIVE]:  # the chain has not left it
+            save(chain, chain.value[OBJECTIVE])
+        # Anew, not as sums of very many gains.
         chain.value[BEST_OBJECTIVE] = evaluate(chain, chain.best)
         final = evaluate(chain, chain.state[0])
         if final > chain.value[BEST_OBJECTIVE]:
             save(chain, final)
     clear(chain.mean)
     statistic(chain.data, chain.state[0], chain.mean)
-    averaged = chain.clock[DONE] - burn_in
+    averaged = max(1, chain.clock[DONE] - burn_in)
     for i in range(len(chain.mean)):
         if COVARIANCE:
             chain.cross[i] = (chain.cross[i] + chain.mean[i] * chain.value[PROJECTION_SUM]) / averaged
@@ -294,19 +298,37 @@ advance_one: Any
 finish_one: Any
 
 
-def live(chain, plan, heat, last, key, c):
-    """Start a chain unless it has begun, bring it to its goal, end it if asked; False if its start is not in the set."""
-    if chain.clock[DONE] < 0 and not load_one(chain, plan, key, c):
-        return False
+over: Any
+CLOCKED = True
+
+
+def live(chain, plan, heat, last, key, c, since, work):
+    """Start a chain unless it has begun, bring it to its goal, end it if asked.
+
+    ``since`` is when the kernel was called, and ``work`` counts the starts and steps that it has made. Returns the work with that
+    of this chain, NOT_IN_SET or PAUSED. The clock is looked at whenever the work has doubled: seldom, whatever a step costs, and
+    what comes until the next look takes as long as all before it.
+    """
+    if chain.clock[DONE] < 0:
+        if not load_one(chain, plan, key, c):
+            return NOT_IN_SET
+        work += 1
     every, goal = plan.trace_every, chain.clock[GOAL]
+    look = chain.clock[DONE] + max(work, 1) if CLOCKED else goal
     while chain.clock[DONE] < goal:
-        stop = goal if every == 0 else min(goal, (chain.clock[DONE] // every + 1) * every)
+        done = chain.clock[DONE]
+        if CLOCKED and done == look:
+            if over(since, plan.pause):
+                return PAUSED
+            look += work
+        stop = min(goal, look) if every == 0 else min(goal, look, (done // every + 1) * every)
         advance_one(chain, stop, plan.burn_in, plan.correction, heat)
+        work += stop - done
         if every > 0 and stop % every == 0 and stop // every <= len(chain.trace):
             record(chain, stop // every - 1)
     if last:
         finish_one(chain, plan.burn_in)
-    return True
+    return work
 
 
 # --- one exact step --------------------------------------------------------------------------------------------------
@@ -349,13 +371,13 @@ weigh_all: Any
 total_weight: Any
 
 
-def first_step(chain, plan, heat, last, key, c):
+def first_step(chain, plan, heat, last, key, c, since, work):
     """Loss and gradient of the exact first step, in place of a run: in OBJECTIVE and in ``mean``."""
     if not load_one(chain, plan, key, c):
-        return False
+        return NOT_IN_SET
     chain.value[OBJECTIVE] = 0.0
     clear(chain.mean)
     mask = applicable(chain.data, chain.state)
     if not weigh_all(chain, mask, total_weight(mask, chain.weights)):
         chain.value[OBJECTIVE] = np.nan
-    return True
+    return work + 1

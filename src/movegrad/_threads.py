@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from movegrad._validate import integer_in
 
+_PATIENCE = 0.1  # seconds
 _state: dict = {"threads": None, "pool": None, "owner": None, "size": 0}
 
 
@@ -46,6 +47,8 @@ def parallel(work: Callable[[int, int], None], ranges: Iterable[tuple[int, int]]
     futures = [_pool(len(others)).submit(stopping, *r) for r in others] if others else []
     try:
         work(*first)
+        while futures and wait(futures, _PATIENCE).not_done:  # not for long: not every system lets Ctrl-C in before a wait is over
+            pass
         for future in futures:
             future.result()
     except BaseException:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from movegrad._reach import Reach, is_jitted
 from movegrad._validate import finite_vectors, instance_of, integer_in, positive, seed_in
 from movegrad.problem import Problem, outside
 from movegrad.proof.pure import PureProblem, solutions
@@ -110,10 +111,17 @@ class Enumeration:
 
 
 def enumeration(problem: Problem) -> Enumeration:
-    """All solutions, found once for each problem."""
-    if "_enumeration" not in vars(problem):
-        problem._enumeration = Enumeration(problem)  # type: ignore[attr-defined]
-    return problem._enumeration  # type: ignore[attr-defined]
+    """All solutions, found once for each problem, unless something changes that its functions read."""
+    reach, table = vars(problem).get("_enumeration", (None, None))
+    if reach is None or not reach.unchanged():
+        reach, table = Reach(*_functions(problem)), Enumeration(problem)
+        problem._enumeration = reach, table  # type: ignore[attr-defined]
+    return table
+
+
+def _functions(problem: Problem) -> list:
+    """All jitted functions of a problem."""
+    return [f for part in (problem.functions, *(vars(m).values() for m in problem.moves)) for f in part if is_jitted(f)]
 
 
 def _checked(problem: Problem, theta: Any, temperature: float) -> np.ndarray:

@@ -132,7 +132,8 @@ class Problem:
     uniform : bool
         Whether ``random`` draws uniformly, so that ``check`` can hold it to that. False where it only makes some solution.
     states : callable, optional
-        Returns every solution of a small instance. Lets ``check`` prove that all of them are reached.
+        Returns every solution of a small instance. Lets ``check`` prove that all of them are reached. It may have an attribute
+        ``at_least``, a number of solutions that there are for sure, lest too many be listed.
     oracle : object, optional
         Closed forms with the methods of :class:`movegrad.exact.Oracle`.
     name : str, optional

@@ -9,8 +9,9 @@ import numpy as np
 from movegrad import start as starts
 from movegrad._build import Options, observer
 from movegrad._device import arrays_of, device_vectors, highest, joined, on_device
-from movegrad._engine import Batch, Run, Settings, ragged_batch, run, shared_batch
+from movegrad._engine import Batch, Run, Settings, pause, ragged_batch, run, shared_batch
 from movegrad._kernel import BEST_OBJECTIVE, NOT_LOADED, OBJECTIVE, TO_IMPROVE
+from movegrad._threads import get_threads
 from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in, unmasked
 from movegrad.diagnostics import Info
 from movegrad.problem import NotInSet, Problem, outside
@@ -18,6 +19,7 @@ from movegrad.schedules import Annealing, Custom, Hot, Schedule, Steady
 
 ESTIMATORS = ("mean", "recycled")
 _PILOT = 256  # steps at infinite temperature from which annealing learns the scale of the objective
+_PILOT_SHARE = 0.1  # of a time limit for them, at most, and for annealing, at least
 _RESTARTS = 64  # runs from random starts, at most, that annealing adds for a small instance
 _TOGETHER = 4096  # chains of such runs at a time: they are short, and memory is not
 
@@ -86,10 +88,12 @@ def sample(
     ----------
     problem : Problem, or a sequence of them, one for each θ, of one kind but any sizes
     theta : float array (…, d), or a sequence of arrays (d,) for a sequence of problems
-    steps, time_limit : K, or seconds of chain time for each example, shared by its chains. Only steps are reproducible
+    steps, time_limit : K, or seconds of chain time for each example, shared by its chains; each chain makes one step at least. Only
+        steps are reproducible
     temperature : t > 0, one number or one for each example
     schedule : callable k → factor of the temperature in step k (see :mod:`movegrad.schedules`)
-    burn_in : K₀, first iterates left out of the mean
+    burn_in : K₀, first iterates left out of the mean. Where a time limit ends before, a warning says so, and the mean is that of
+        the last solution
     chains : independent chains for each example
     start : "random", "persistent", solutions, or a callable; see :mod:`movegrad.start`
     estimator : "mean", or "recycled": add the accepted share of each proposal instead of the coin's outcome; the same
@@ -163,13 +167,14 @@ def solve(
     )  # fmt: skip
     found: list[tuple[int, Any, Any]] = []
     if schedule is None:
-        scale, seconds = _scale(batch, problem, start, settings, index, guide)
-        settings, begin = settings._replace(temperature=scale), perf_counter()
-        for part, short in _short_runs(batch, problem, settings, _affordable(settings, seconds / batch.examples), index, guide):
+        pilot = _pilot(batch, problem, start, settings, index, guide)
+        settings, begin = settings._replace(temperature=pilot.scale), perf_counter()
+        for part, short in _short_runs(batch, problem, settings, _affordable(settings, pilot.speed), index, guide):
             found += zip(part.tolist(), *_winners(short), strict=True)
-        if time_limit is not None:  # what the pilot and the short runs took is part of it
-            left = time_limit - (seconds + perf_counter() - begin) / batch.examples
-            settings = settings._replace(time_limit=max(left, 0.1 * time_limit))
+        if time_limit is not None:  # what the pilot and the short runs took is part of it, and what was built is not built again
+            left = time_limit - pilot.seconds - (perf_counter() - begin) / batch.examples
+            settings = settings._replace(time_limit=max(left, _PILOT_SHARE * time_limit))
+            start = pilot.start if isinstance(start, str) and start == "greedy" else start
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     states, best = _winners(result)
     for e, state, value in found:
@@ -347,10 +352,12 @@ def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
         given = _device_start.solutions(y, problem, "y")
         return given, _cuda.observe(problem, given)
     solutions = np.ascontiguousarray(starts.as_solutions(y, problem, "y"))
-    out = np.zeros((len(solutions), problem.size))
-    bad = observer(problem)(*problem.packed, 0, solutions, out)
-    if bad >= 0:
-        raise outside(problem, "y", solutions[bad], f" in row {bad}")
+    out, kernel, first = np.zeros((len(solutions), problem.size)), observer(problem), 0
+    while first < len(solutions):  # again and again, lest Ctrl-C wait
+        found = kernel(*problem.packed, 0, solutions, out, first, pause())
+        if found >= 0:
+            raise outside(problem, "y", solutions[found], f" in row {found}")
+        first = len(solutions) if found == -1 else -2 - found
     return solutions, out
 
 
@@ -429,31 +436,42 @@ def _winners(result: Run) -> tuple[list[Any], Any]:
     return [rows[w] for rows, w in zip(result.best, values.argmax(1), strict=True)], highest(values)
 
 
-def _scale(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> tuple[np.ndarray, float]:
-    """(E,) mean change of the objective under random moves: a temperature at which most moves are still accepted; and seconds."""
-    pilot = settings._replace(steps=_PILOT, time_limit=None, schedule=Hot(), trace=_PILOT)  # the same kernel: compiled once
-    result, _ = run_from(batch, pilot, problem, "random" if starts.memory(start) else start, index=index, guide=guide)
-    scale, seconds = _mean_change(result), result.seconds
+class Pilot(NamedTuple):
+    """What annealing learns from a few steps at infinite temperature."""
+
+    scale: np.ndarray  # (E,) mean change of the objective under random moves: a temperature at which most are still accepted
+    seconds: float  # of chain time for each example that this took
+    speed: float  # steps of a chain in a second of it
+    start: Any  # as good as the given one
+
+
+def _pilot(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> Pilot:
+    limit = None if settings.time_limit is None else _PILOT_SHARE * settings.time_limit
+    few = settings._replace(steps=_PILOT, time_limit=limit, schedule=Hot(), trace=_PILOT)  # the same kernel: compiled once
+    result, _ = run_from(batch, few, problem, "random" if starts.memory(start) else start, index=index, guide=guide)
+    scale, total = _mean_change(result), result.seconds
     still = np.flatnonzero(np.isnan(scale))  # nothing changed from the start
-    for part, other in _from_random(batch, problem, pilot._replace(call=1), still, index, guide):
+    for part, other in _from_random(batch, problem, few._replace(call=1), still, index, guide):
         scale[part] = _mean_change(other)
-        seconds += other.seconds
-    return np.where(np.isnan(scale), 1.0, scale), seconds
+        total += other.seconds
+    side_by_side = batch.examples if result.on_device else min(get_threads(), batch.examples)
+    share = side_by_side / batch.examples
+    speed = float(np.mean(result.on_host.steps)) * settings.chains / max(result.seconds * share, 1e-9)
+    best = start if result.on_device else lambda request: list(result.best)
+    return Pilot(np.where(np.isnan(scale), 1.0, scale), total * share, speed, best)
 
 
 def _mean_change(pilot: Run) -> np.ndarray:
     """(E,) mean of the changes of the objective along the chains of an example; NaN where there are none."""
     traces = pilot.on_host.chains.trace[:, :, 0].reshape(pilot.batch.examples, pilot.settings.chains, -1)
-    changes = np.abs(np.diff(traces, axis=2)).reshape(pilot.batch.examples, -1)
+    changes = np.nan_to_num(np.abs(np.diff(traces, axis=2))).reshape(pilot.batch.examples, -1)  # a limit may leave the end open
     moved = (changes > 0).sum(1)
     return np.where(moved > 0, changes.sum(1) / np.maximum(moved, 1), np.nan)
 
 
-def _affordable(settings: Settings, pilot: float) -> int:
+def _affordable(settings: Settings, speed: float) -> int:
     """Steps that short runs may have in all: as many as the long one, or what takes half of the time limit at the pilot's speed."""
-    if settings.time_limit is None:
-        return settings.steps
-    return int(0.5 * settings.time_limit / max(pilot, 1e-9) * settings.chains * _PILOT)
+    return settings.steps if settings.time_limit is None else int(0.5 * settings.time_limit * speed)
 
 
 def _short_runs(

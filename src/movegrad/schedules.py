@@ -42,6 +42,7 @@ class Annealing:
 
     start: float = 1.0
     end: float = 1e-3
+    longest = 1 << 62  # steps of one Heat
 
     def __post_init__(self) -> None:
         positive(self.start, "start")
@@ -67,6 +68,8 @@ class Annealing:
 class Steady:
     """A constant temperature of 1; examples scale it by their own."""
 
+    longest = 1 << 62
+
     def steps(self, first: int, count: int, total: int) -> Heat:
         return _STEADY
 
@@ -80,12 +83,16 @@ class Hot(Steady):
     def steps(self, first: int, count: int, total: int) -> Heat:
         return _HOT
 
+    def seconds(self, first: int, count: int, begin: float, end: float) -> Heat:
+        return _HOT
+
 
 @dataclass(frozen=True)
 class Custom:
     """Any callable k → t."""
 
     schedule: Schedule
+    longest = 1 << 14  # steps for which it is asked at once: Python takes longer for that than a chain for the steps
 
     def steps(self, first: int, count: int, total: int) -> Heat:
         return Heat(np.array([self._inverse(k) for k in range(first, first + count)]), first, 0)

@@ -1,7 +1,8 @@
 """All binary vectors, with moves that flip bits (paper, appendix A)."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import lgamma
 from typing import Any, NamedTuple
@@ -126,8 +127,18 @@ def prepare(data, guide, temperature, state):
         state.order[i] = i
 
 
-def all_vectors(d: int) -> Iterator[np.ndarray]:
-    return (np.array(y, np.uint8) for y in product((0, 1), repeat=d))
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Lists all binary vectors."""
+
+    d: int
+
+    def __call__(self) -> Iterator[np.ndarray]:
+        return (np.array(y, np.uint8) for y in product((0, 1), repeat=self.d))
+
+    @property
+    def at_least(self) -> int:
+        return 1 << self.d
 
 
 class Hypercube(Problem):
@@ -184,7 +195,7 @@ class Hypercube(Problem):
             phi=term.total,
             contains=contains,
             random=random,
-            states=partial(all_vectors, d),
+            states=Vectors(d),
             oracle=Bernoulli(term) if term.is_linear else None,
             name=f"Hypercube({d})",
         )

@@ -1,8 +1,8 @@
 """The multi-dimensional knapsack, with swaps and flips, uniform or guided by θ (paper, section on the MKP)."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from math import log
+from dataclasses import dataclass
+from math import comb, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from movegrad.problem import Move, Problem
 from movegrad.problems._binary import weighted
 from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio
 from movegrad.problems._sum_tree import tree_set, tree_size, tree_without
-from movegrad.problems.hypercube import all_vectors
 
 SLACK = 1e-9  # of a capacity: loads are sums of floats, kept by adding and subtracting
 
@@ -230,50 +229,100 @@ def prepare_guided(data, guide, temperature, state):
 
 @jit
 def random(data, rng, y):
-    """Go through the items from a random one on, and toss a coin for each that fits: any solution can come, not uniformly."""
-    d, m_all = len(y), len(data.capacities)
-    for i in range(d):
-        y[i] = 0
+    """Toss a coin for each item, then go through the items from a random one on and put back those that do not fit: any solution
+    can come, not uniformly. Four capacities are looked at together: a row of weights is one stretch of memory.
+    """
+    d, count, limits = len(y), len(data.capacities), data.capacities
+    within = 1.0 - 0.5 * SLACK  # sums in another order are rounded otherwise
     shift = integer(rng, d)
     for n in range(d):
-        i = (n + shift) % d
-        if coin(rng, 0.5):
-            y[i] = 1
-            for m in range(m_all):
-                load = 0.0
-                for other in range(d):
-                    load += data.weights[other, m] * y[other]
-                if load > data.capacities[m]:
+        y[(n + shift) % d] = coin(rng, 0.5)
+    for m in range(0, count, 4):
+        b, c, e = min(m + 1, count - 1), min(m + 2, count - 1), min(m + 3, count - 1)
+        first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+        for n in range(d):
+            i = (n + shift) % d
+            if y[i]:
+                row = data.weights[i]
+                over = first + row[m] > within * limits[m] or second + row[b] > within * limits[b]
+                if over or third + row[c] > within * limits[c] or fourth + row[e] > within * limits[e]:
                     y[i] = 0
-                    break
+                else:
+                    first, second, third, fourth = first + row[m], second + row[b], third + row[c], fourth + row[e]
+
+
+@jit
+def sort_by_score(score, order, spare, n):
+    """Sort the first n items of ``order`` by falling score, those of equal score as they stand: a merge sort."""
+    width = 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            a, b = low, middle
+            for k in range(low, high):
+                if b == high or (a < middle and score[order[a]] >= score[order[b]]):
+                    spare[k] = order[a]
+                    a += 1
+                else:
+                    spare[k] = order[b]
+                    b += 1
+        for k in range(n):
+            order[k] = spare[k]
+        width *= 2
 
 
 @jit
 def greedy(data, guide, state):
     """Take items by value for weight, capacities counted as 1 each, best first, as long as they fit and are worth something."""
-    y, room, score, order = state.y, state.room, state.score, state.items
+    y, room, score, order, worthy = state.y, state.room, state.score, state.items, 0
     for m in range(len(room)):
         room[m] = data.capacities[m]
     for i in range(len(y)):
-        share = 1e-12
-        for m in range(len(room)):
-            share += data.weights[i, m] / max(data.capacities[m], 1e-12)
-        y[i], score[i] = 0, guide[i] / share
-        at = i
-        while at > 0 and score[order[at - 1]] < score[i]:  # insertion sort
-            order[at] = order[at - 1]
-            at -= 1
-        order[at] = i
-    for n in range(len(y)):
+        y[i] = 0
+        if guide[i] > 0.0:
+            share = 1e-12
+            for m in range(len(room)):
+                share += data.weights[i, m] / max(data.capacities[m], 1e-12)
+            score[i], order[worthy] = guide[i] / share, i
+            worthy += 1
+    sort_by_score(score, order, state.place, worthy)
+    for n in range(worthy):
         i = order[n]
-        if guide[i] > 0.0 and flip_fits(data, state, i):
+        if flip_fits(data, state, i):
             y[i] = 1
             for m in range(len(room)):
                 room[m] -= data.weights[i, m]
 
 
-def all_packings(weights: np.ndarray, capacities: np.ndarray) -> Iterator[np.ndarray]:
-    return (y for y in all_vectors(weights.shape[1]) if (weights @ y <= capacities * (1.0 + SLACK)).all())
+@dataclass(frozen=True, eq=False)
+class Packings:
+    """Lists all solutions of a small instance, in lexicographic order; most items are never tried where little fits."""
+
+    weights: np.ndarray  # (M, d)
+    limits: np.ndarray  # (M,)
+
+    def __call__(self) -> Iterator[np.ndarray]:
+        return self._with(np.zeros(self.weights.shape[1], np.uint8), 0, np.zeros(len(self.limits)))
+
+    def _with(self, y: np.ndarray, first: int, load: np.ndarray) -> Iterator[np.ndarray]:
+        """All solutions that are ``y`` before item ``first``; nothing is taken from there on."""
+        yield y.copy()
+        fits = (load[:, None] + self.weights[:, first:] <= self.limits[:, None]).all(0)
+        for i in first + np.flatnonzero(fits)[::-1]:
+            y[i] = 1
+            yield from self._with(y, i + 1, load + self.weights[:, i])
+            y[i] = 0
+
+    @property
+    def at_least(self) -> int:
+        """Solutions that there are for sure: all subsets of the k least items, if they fit together; of any j items, if any do."""
+        limits = self.limits[:, None] * (1.0 - 0.5 * SLACK)  # whatever the rounding
+        alone = self.weights[:, (self.weights <= limits).all(0)]
+        with np.errstate(over="ignore"):
+            order = np.argsort((alone / np.maximum(limits, 1e-300)).max(0, initial=0.0))
+        together, largest = np.cumsum(alone[:, order], axis=1), np.cumsum(-np.sort(-alone, axis=1), axis=1)
+        k, j = (int((sums <= limits).all(0).sum()) for sums in (together, largest))
+        return max(1 << k, sum(comb(alone.shape[1], n) for n in range(min(j, 20) + 1)))
 
 
 class Knapsack(Problem):
@@ -342,7 +391,7 @@ class Knapsack(Problem):
             uniform=False,
             greedy=greedy,
             guided=guided,
-            states=partial(all_packings, table, limits),
+            states=Packings(table, limits * (1.0 + SLACK)),
             name=f"Knapsack({d} items, {len(limits)} capacities)",
         )
         self.weights_and_capacities = table, limits

@@ -1,8 +1,10 @@
 """Binary vectors with exactly k ones, with moves that swap ones against zeros (paper, appendix A)."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,11 +198,22 @@ def prepare(data, guide, temperature, state):
             zero += 1
 
 
-def all_subsets(d: int, k: int) -> Iterator[np.ndarray]:
-    for chosen in combinations(range(d), k):
-        y = np.zeros(d, np.uint8)
-        y[list(chosen)] = 1
-        yield y
+@dataclass(frozen=True, eq=False)
+class AllSubsets:
+    """Lists all vectors with k ones."""
+
+    d: int
+    k: int
+
+    def __call__(self) -> Iterator[np.ndarray]:
+        for chosen in combinations(range(self.d), self.k):
+            y = np.zeros(self.d, np.uint8)
+            y[list(chosen)] = 1
+            yield y
+
+    @property
+    def at_least(self) -> int:
+        return comb(self.d, self.k)
 
 
 class TopK(Problem):
@@ -267,7 +280,7 @@ class TopK(Problem):
             contains=contains,
             random=random,
             guided=guided,
-            states=partial(all_subsets, d, k),
+            states=AllSubsets(d, k),
             oracle=Subsets(k, term) if term.is_linear else None,
             name=f"TopK({d}, k={k})",
         )

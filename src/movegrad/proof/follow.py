@@ -46,11 +46,11 @@ class Follower:
 
     def __init__(self, pure: PureProblem, report: Report) -> None:
         self.pure, self.report = pure, report
-        self._look = False
+        self._look = self._again = False
 
-    def law(self, saved: bytes, look: bool = False, max_paths: int = MAX_PATHS) -> Law:
-        """Every draw of every move that applies."""
-        self._look = look
+    def law(self, saved: bytes, look: bool = False, again: bool = False, max_paths: int = MAX_PATHS) -> Law:
+        """Every draw of every move that applies; ``again``: ask once more, in another order."""
+        self._look, self._again = look, again
         outcomes: list[Outcome] = []
         mask, error, y = -1, "", self._show(saved)
         with np.errstate(all="ignore"):
@@ -88,7 +88,7 @@ class Follower:
 
     def draw(self, saved: bytes, s: int, rng: Any, look: bool) -> Outcome:
         """One draw of one move, as the generator has it."""
-        self._look = look
+        self._look = self._again = look
         with np.errstate(all="ignore"):
             move, log_ratio = proposal(self.pure.moves[s].propose(self.pure.data, self.pure.desk.put(saved), rng))
             return self.outcome(saved, s, move, log_ratio, rng)
@@ -110,7 +110,7 @@ class Follower:
         asked = desk.save()
         if desk.solution(before_feasible) != y or desk.solution(asked) != y:
             self._found("proposal", f"gain, change or feasible of {move.name!r} changed the solution {self._show(saved)}.")
-        if self._look:
+        if self._again:
             self._ask_in_another_order(saved, s, rng.choices, drawn, (change, gain, mask, feasible))
             desk.put(asked)
         refused = (before_feasible, asked)
@@ -121,7 +121,7 @@ class Follower:
             self._found("order", f"change of {move.name!r} at {self._show(saved)} answers otherwise after feasible was asked.")
         move.apply(data, desk.state, drawn)
         applied = desk.save()
-        if self._look:
+        if self._again:
             self._apply_at_once(saved, s, rng.choices, drawn, applied)
         return Outcome(*head, log_ratio, desk.solution(applied), gain, change, mask, refused, applied)
 
@@ -150,7 +150,7 @@ class Follower:
 
     # --- what must not matter --------------------------------------------------------------------------------------------
 
-    def _again(self, saved: bytes, s: int, choices: Sequence[int]) -> Any:
+    def _once_more(self, saved: bytes, s: int, choices: Sequence[int]) -> Any:
         """The state after the same draw once more, on the desk."""
         state = self.pure.desk.put(saved)
         self.pure.moves[s].propose(self.pure.data, state, Replay(choices))
@@ -158,7 +158,7 @@ class Follower:
 
     def _ask_in_another_order(self, saved: bytes, s: int, choices: Sequence[int], drawn: Any, answers: tuple) -> None:
         """The exact one-step loss asks ``feasible`` first; answers must not depend on what was asked before."""
-        move, data, state = self.pure.moves[s], self.pure.data, self._again(saved, s, choices)
+        move, data, state = self.pure.moves[s], self.pure.data, self._once_more(saved, s, choices)
         feasible = bool(move.feasible(data, state, drawn))
         mask = int(move.applicable_after(data, state, drawn))
         gain = float(move.gain(data, state, drawn))
@@ -168,7 +168,7 @@ class Follower:
 
     def _apply_at_once(self, saved: bytes, s: int, choices: Sequence[int], drawn: Any, applied: bytes) -> None:
         """``apply`` must not rely on questions that were asked before it."""
-        self.pure.moves[s].apply(self.pure.data, self._again(saved, s, choices), drawn)
+        self.pure.moves[s].apply(self.pure.data, self._once_more(saved, s, choices), drawn)
         if self.pure.desk.solution(self.pure.desk.save()) != self.pure.desk.solution(applied):
             name = self.pure.moves[s].name
             self._found("order", f"apply of {name!r} at {self._show(saved)} leads elsewhere if nothing was asked before it.")

@@ -77,8 +77,9 @@ class Laws:
         self._laws, self._frontier, self._dropped = [], [], False
         self._seen = set()
         rows: list[tuple] = []
+        some = set(self._some())
         for i, state in enumerate(fresh):
-            law = self.follower.law(state, look=True)
+            law = self.follower.law(state, look=True, again=first and i in some)
             rows += [(i, o.move, self._land(o, i, first), o.probability, o.slack, o.log_ratio) for o in law.outcomes]
             self._enqueue(law, i)
             self._laws.append(law.without_states())

@@ -362,9 +362,9 @@ def _brief(values: Any) -> str:
 
 def solutions(problem: Problem, limit: int) -> list[np.ndarray]:
     """All solutions: those that the problem lists, else those that moves reach from its own solution."""
-    listed = _reached(problem) if problem.states is None else problem.states()
-    found = list(islice(listed, limit + 1))
-    if len(found) > limit:
+    too_many = getattr(problem.states, "at_least", 0) > limit  # known before one is listed
+    found = [] if too_many else list(islice(_reached(problem) if problem.states is None else problem.states(), limit + 1))
+    if too_many or len(found) > limit:
         raise TooManySolutions(
             f"{problem.name} must have at most {limit} solutions to enumerate, got more: use a smaller instance."
         )

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from movegrad._disk_cache import keep_on_disk
+from movegrad._specialise import jit
 from movegrad._validate import array_of, integer_in
 
 WAIT_WEIGHT, WARP_WEIGHT = 0.2, 1.0  # of a minute that a vehicle waits, and of one that it comes too late
@@ -170,7 +171,8 @@ def alias_table(weights: np.ndarray) -> Alias:
     return Alias(table, weight, bits)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@keep_on_disk
+@jit
 def _fill_alias(weights, table, weight, bits, stack):
     """Shares are integers, 2ᵇⁱᵗˢ for each column. ``stack`` holds columns with less from the left and with more from the right."""
     n, whole = weights.shape[1], 1 << bits

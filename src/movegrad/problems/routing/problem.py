@@ -1,8 +1,9 @@
 """Prize-collecting vehicle routing with time windows as a problem of the engine."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import pairwise, permutations
+from dataclasses import dataclass
+from itertools import count, pairwise
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +87,7 @@ class PrizeCollectingVRPTW(Problem):
             uniform=False,
             greedy=greedy,
             improve=None if arcs else improve,  # it does not look at rewards of arcs
-            states=partial(all_solutions, data),
+            states=Plans(data),
             name=f"PrizeCollectingVRPTW({n} requests)",
         )
 
@@ -270,30 +271,73 @@ def _insert(data: Data, routes: list[list[int]], i: int, n: int) -> bool:
     return False
 
 
-def all_solutions(data: Data) -> Iterator[np.ndarray]:
-    """All sets of routes of a small instance: each request in turn goes unserved or into a route with some that are left."""
-    n, known = len(data.must) - 1, {}
-    is_fine = pure(is_route)
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """Lists all sets of routes of a small instance: each request in turn goes unserved or into a route with some that are left."""
 
-    def fits(route: tuple[int, ...]) -> bool:
-        if route not in known:
-            known[route] = is_fine(data, encode([route], n).astype(np.int64), route[0]) > 0
-        return known[route]
+    data: Data
 
-    def complete(left: tuple[int, ...], routes: list[tuple[int, ...]]) -> Iterator[np.ndarray]:
-        if not left:
-            yield encode(routes, n)
-            return
-        i, others = left[0], left[1:]
-        if not data.must[i]:
-            yield from complete(others, routes)
-        if len(routes) == data.fleet:
-            return
-        for size in range(len(others) + 1):
-            for rest in permutations(others, size):
-                for at in range(size + 1):
-                    route = (*rest[:at], i, *rest[at:])
-                    if fits(route):
-                        yield from complete(tuple(o for o in others if o not in rest), [*routes, route])
+    def __call__(self) -> Iterator[np.ndarray]:
+        n = len(self.data.must) - 1
+        through = {i: _Remembered(self._routes(i)) for i in range(1, n + 1)}
 
-    yield from complete(tuple(range(1, n + 1)), [])
+        def complete(left: tuple[int, ...], routes: list[tuple[int, ...]]) -> Iterator[np.ndarray]:
+            if not left or len(routes) == self.data.fleet:
+                if not any(self.data.must[i] for i in left):
+                    yield encode(routes, n)
+                return
+            i, others = left[0], left[1:]
+            if not self.data.must[i]:
+                yield from complete(others, routes)
+            for route in through[i]:
+                if set(route) <= set(left):
+                    yield from complete(tuple(o for o in others if o not in route), [*routes, route])
+
+        return complete(tuple(range(1, n + 1)), [])
+
+    @property
+    def at_least(self) -> int:
+        """Every request fits into a route of its own."""
+        must = int(self.data.must.sum())
+        free = len(self.data.must) - 1 - must
+        return sum(comb(free, served) for served in range(min(free, int(self.data.fleet) - must) + 1))
+
+    def _routes(self, i: int) -> Iterator[tuple[int, ...]]:
+        """Routes through i and requests with higher numbers, short ones first; what no vehicle can begin with is not followed."""
+        data, go, stops = self.data, pure(drive), range(i, len(self.data.must))
+
+        def begun(route: tuple[int, ...], time: float, load: float, length: int) -> Iterator[tuple[tuple[int, ...], bool]]:
+            """So many stops that a vehicle can make one after the other, and whether it comes back in time."""
+            if len(route) == length:
+                yield route, time + data.travel[route[-1], 0] <= data.closes[0]
+                return
+            for b in stops:
+                later = np.inf if b in route else go(data, time, route[-1] if route else 0, b)
+                if later < np.inf and load + data.demand[b] <= data.capacity:
+                    yield from begun((*route, b), later, load + data.demand[b], length)
+
+        least = int(data.must.sum()) if data.fleet == 1 else 1
+        for length in range(max(least, 1), len(stops) + 1):
+            none = True
+            for route, ends in begun((), data.opens[0], 0.0, length):
+                none = False
+                if ends and i in route:
+                    yield route
+            if none:
+                return
+
+
+class _Remembered:
+    """What a generator yields, again for everyone who asks."""
+
+    def __init__(self, source: Iterator) -> None:
+        self._source, self._seen = source, list[Any]()
+
+    def __iter__(self) -> Iterator:
+        for k in count():
+            if k == len(self._seen):
+                try:
+                    self._seen.append(next(self._source))
+                except StopIteration:
+                    return
+            yield self._seen[k]
