@@ -202,7 +202,7 @@ def test_the_scale_of_annealing_is_that_of_the_objective_where_nothing_moves_fro
         start = next(y for y in problem.states() if len(reached(problem.instance, plan_of(y))) == 1)
         batch, _ = sampling.make_batch(problem, np.zeros(5))
         settings = sampling.make_settings(steps=9, options=sampling.Options(best=True), schedule=mg.schedules.Annealing())
-        scales.append(sampling._scale(batch, problem, start, settings, None, None)[0])
+        scales.append(sampling._pilot(batch, problem, start, settings, None, None).scale)
     np.testing.assert_array_equal(scales[1], 1024 * scales[0])
 
 
