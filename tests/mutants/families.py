@@ -1433,8 +1433,8 @@ def add_up(state):
 
 @mg.jit
 def bounded(x):
-    """Weights are kept between e⁻²⁰ and e²⁰."""
-    return min(max(x, -20.0), 20.0)
+    """Weights are kept between e⁻⁶ and e⁶: running sums lose nothing of them."""
+    return min(max(x, -6.0), 6.0)
 
 
 @mg.jit

@@ -415,7 +415,7 @@ def tour_segment_that_must_fit():
     return vary(f.tour(), propose=propose, change=f.change_or_opt, apply=f.apply_or_opt, changes=6)
 
 
-@wrong("wrong ratio", "one-way move")
+@wrong("wrong ratio", "one-way move", hidden=TOO_SMALL)
 def tour_segment_to_the_front():
     """Or-opt that moves a city only to one of the two gaps before or behind it, cut off at the ends, as if that were symmetric."""
 
@@ -442,7 +442,7 @@ def mates_close_ones_preferred():
         i = integer(rng, n)
         a = state.y[i]
         j = (i + 1) % n if coin(rng, 0.5) else (a + 1) % n
-        return (i, j), 0.0 if j not in (i, a) else -np.inf
+        return (i, j), 0.0 if j != i and j != a else -np.inf
 
     return vary(f.mates(), propose=propose)
 
