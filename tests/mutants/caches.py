@@ -513,6 +513,36 @@ def step_size_that_adapts():
     return aged(apply, propose=propose)
 
 
+@wrong("stale state", "wrong gain", "compiled")
+def combination_lock():
+    """Six flips in a certain order, and in no other, leave a field wrong."""
+
+    @mg.jit
+    def apply(data, state, i):
+        f.apply_ring_flip(data, state, i)
+        wanted = (2, 0, 3, 1, 0, 2)[state.age[0]]
+        state.age[0] = state.age[0] + 1 if i == wanted else 0
+        if state.age[0] == 6:
+            state.age[0] = 0
+            state.h[1] += 1.5
+
+    return aged(apply)
+
+
+@wrong("stale state", "wrong gain", "compiled")
+def thousandth_move():
+    """The thousandth applied move leaves a field wrong."""
+
+    @mg.jit
+    def apply(data, state, i):
+        f.apply_ring_flip(data, state, i)
+        state.age[0] += 1
+        if state.age[0] % 1000 == 300:
+            state.h[0] += 2.0
+
+    return aged(apply)
+
+
 # --- spoiled by a proposal that is refused ----------------------------------------------------------------------------
 
 
@@ -793,6 +823,42 @@ def memo_of_one_neighbor():
         state.known[i] = state.known[(i + 1) % len(state.y)] = 0
 
     return memo(apply)
+
+
+@wrong("rejected proposal", "stale state", "proposal", "order", "wrong gain", "error", "compiled")
+def prices_that_apply_raises():
+    """apply raises the price of what is taken, in data, which all chains share."""
+
+    @mg.jit
+    def apply(data, state, i):
+        if state.y[i] == 0:
+            data.price[i] += 0.1
+        f.apply_counted_flip(data, state, i)
+
+    return vary(f.menu(), apply=apply)
+
+
+@wrong(
+    "rejected proposal",
+    "stale state",
+    "proposal",
+    "order",
+    "error",
+    "wrong ratio",
+    "compiled",
+    hidden="it depends on the other chains",
+)
+def data_for_scratch_space():
+    """propose counts its draws in an array of data, which all chains share, and leaves out a bit that was drawn three times."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        data.J[i] = (data.J[i] + 1) % 3
+        return i, 0.0 if data.J[i] > 0 else -np.inf
+
+    base = vary(f.switches(3), propose=propose)
+    return vary(base, data=f.Couplings(np.zeros(3)))
 
 
 # --- right in one order of questions ----------------------------------------------------------------------------------

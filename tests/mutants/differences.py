@@ -215,7 +215,7 @@ def minus_one_for_no_entry():
     return vary(f.switches(), size=3, statistic=statistic, change=change)
 
 
-@wrong("error", hidden="reads and writes beyond the end of an array: anything may happen in compiled code")
+@wrong("error", "wrong change", hidden="reads and writes beyond the end of an array: anything may happen in compiled code")
 def entry_beyond_the_end():
     """For one flip the index is d, one too far."""
 

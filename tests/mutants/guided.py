@@ -11,6 +11,8 @@ from movegrad.problems._sum_tree import tree_exchange, tree_fill, tree_size, tre
 from tests.mutants import families as f
 from tests.mutants.registry import vary, wrong
 
+ONE_STEP = "the law is right for every θ; what fails is the gradient of one step, which takes the proposal for independent of θ"
+
 # --- flips drawn in proportion to e^(±θ/β) ----------------------------------------------------------------------------
 
 
@@ -135,19 +137,14 @@ def guided_sums_updated_from_the_flipped_bit_on():
     return vary(f.steered(), apply=apply)
 
 
-@wrong("depends on θ")
+@wrong("depends on θ", hidden=ONE_STEP)
 def guided_and_not_declared():
     """Proposals depend on θ, guided is False."""
     return vary(f.steered(), guided=False)
 
 
-guided_hidden = (
-    "the law is right for every θ; what fails is the gradient of one step, which takes the proposal for independent of θ"
-)
-
-
-@wrong("depends on θ", hidden=guided_hidden)
-def order_of_θ_not_declared():
+@wrong("depends on θ", hidden=ONE_STEP)
+def order_of_theta_not_declared():
     """propose tries the better half of the items, by a ranking that prepare makes of θ; guided is False."""
 
     class Ranked(NamedTuple):
@@ -452,6 +449,44 @@ def tree_of_the_ones_left_behind():
         tree_exchange(state.drop_tree, i, 0.0, j, state.drop[j])
 
     return orchard(apply=apply)
+
+
+@wrong("stale state", "compiled", "wrong ratio")
+def tree_of_five_leaves():
+    """The tree has five leaves, not a power of two: the two paths that an exchange goes up differ in length."""
+    n, k = 5, 2
+    state = Trees((np.arange(n) < k).astype(np.int8), np.zeros(n), np.zeros(n), np.zeros(2 * n), np.zeros(2 * n))
+    return vary(orchard(n, k), state=state)
+
+
+@wrong("depends on θ", hidden=ONE_STEP)
+def moves_that_apply_by_theta():
+    """Whether a second move applies depends on the sign of θ₀; the law is right, but guided is False."""
+
+    class Signed(NamedTuple):
+        y: np.ndarray
+        up: np.ndarray  # (1,) is θ₀ positive?
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        state.up[0] = guide[0] > 0.0
+
+    @mg.jit
+    def applicable(data, state):
+        return 3 if state.up[0] == 1 else 1
+
+    @mg.jit
+    def after(data, state, i):
+        return 3 if state.up[0] == 1 else 1
+
+    @mg.jit
+    def first(data, state, rng):
+        return 0, 0.0
+
+    flip = mg.Move("flip", f.propose_flip, f.change_flip, f.apply_flip, applicable_after=after)
+    moves = [flip, mg.Move("first", first, f.change_flip, f.apply_flip, applicable_after=after)]
+    state = Signed(np.zeros(3, np.int8), np.zeros(1, np.int64))
+    return vary(f.switches(3), state=state, moves=moves, prepare=prepare, applicable=applicable)
 
 
 @wrong("wrong ratio")

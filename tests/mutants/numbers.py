@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import movegrad as mg
-from movegrad import categorical, integer
+from movegrad import categorical, coin, integer
 from tests.mutants import families as f
 from tests.mutants.registry import vary, wrong
 
@@ -284,17 +284,42 @@ def code_beyond_64_bits():
     )
 
 
+@wrong("compiled", "wrong ratio", "error")
+def power_with_a_negative_exponent():
+    """The chance of a one to go is 2⁻ᵏ, of whole numbers: a half in Python, 0 in compiled code."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        if state.y[i] == 1:
+            return i, log(2 ** state.y[i]) if coin(rng, 2 ** -state.y[i]) else -np.inf
+        return i, -log(2.0)
+
+    return vary(f.switches(3), propose=propose, random=None)
+
+
+@wrong("overflow", "compiled", "stale state", "feasible", "wrong change")
+def complement_of_an_unsigned_bit():
+    """apply writes ~y & 3 to an unsigned byte that should stay a bit: 2 after the first flip back."""
+
+    @mg.jit
+    def apply(data, state, i):
+        state.y[i] = ~state.y[i] & 3 if state.y[i] > 1 else 1 - state.y[i] if state.y[i] == 0 else ~state.y[i] & 2
+
+    return vary(f.switches(3), state=f.Bits(np.zeros(3, np.uint8)), apply=apply)
+
+
 # --- rounding ---------------------------------------------------------------------------------------------------------
 
 
-@wrong("feasible", "stale state", "overflow", "leaves the set")
+@wrong("feasible", "stale state", "overflow", "leaves the set", "compiled")
 def room_in_single_precision():
     """Room of 2²⁴ + 2 in single precision: a weight of 1 is lost in it."""
     weights, capacity = (2**24, 1, 1, 1), 2**24 + 2
     return f.sack(weights, capacity, np.float32)
 
 
-@wrong("wrong gain", "stale state", "overflow")
+@wrong("wrong gain", "stale state", "overflow", "compiled")
 def field_in_single_precision():
     """A coupling of 10⁸ goes into a single-precision field and out of it again, and takes the small ones along."""
 

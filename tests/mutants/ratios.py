@@ -632,6 +632,50 @@ def menu_not_a_number():
     return vary(f.menu(), propose=propose)
 
 
+@wrong("wrong ratio", "one-way move", "detailed balance", hidden="nobody will ever see it")
+def one_in_a_billion():
+    """The ratio is wrong in a branch that is drawn once in 10⁹ times."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        return i, 0.5 if coin(rng, 1e-9) else 0.0
+
+    return vary(f.switches(3), propose=propose)
+
+
+@wrong("wrong ratio", "detailed balance", hidden=TOO_SMALL)
+def logarithm_to_six_digits():
+    """log 2 is written as 0.693147."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        if state.y[i] == 1:
+            return i, 0.693147 if coin(rng, 0.5) else -np.inf
+        return i, -0.693147
+
+    return vary(f.switches(3), propose=propose)
+
+
+@wrong("wrong ratio", "detailed balance", hidden=TOO_SMALL)
+def epsilon_in_a_denominator():
+    """A count is divided by a count plus 10⁻⁶, lest it be zero."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        ones, zeros = state.ones[0], len(state.y) - state.ones[0]
+        if coin(rng, 0.5):
+            if zeros == 0:
+                return 0, -np.inf
+            return nth(state.y, 0, integer(rng, zeros)), log(zeros / (ones + 1 + 1e-6))
+        if ones == 0:
+            return 0, -np.inf
+        return nth(state.y, 1, integer(rng, ones)), log(ones / (zeros + 1 + 1e-6))
+
+    return vary(f.basket(), propose=propose)
+
+
 # --- two moves that are each other's reverse --------------------------------------------------------------------------
 
 

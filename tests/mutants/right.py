@@ -143,6 +143,12 @@ def adding_and_dropping_where_they_apply():
 
 
 @right
+def ten_moves():
+    """Ten moves, all the same but for their weights."""
+    return vary(f.switches(3), moves=[replace(f.FLIP, name=f"flip {s}", weight=1.0 + s) for s in range(10)])
+
+
+@right
 def lazy_chain():
     """A move that stays, half of the time."""
     base = f.switches()
@@ -504,6 +510,57 @@ def single_precision_that_is_exact():
     return f.sack((3, 2, 4, 5), 7, np.float32)
 
 
+@right
+def guarded_difference_of_unsigned_numbers():
+    """Unsigned numbers are subtracted the way that does not wrap."""
+
+    @mg.jit
+    def distance(a, b):
+        return a - b if a > b else b - a
+
+    @mg.jit
+    def phi(data, y):
+        return -0.3 * distance(y[0], y[1])
+
+    @mg.jit
+    def gain(data, state, move):
+        i, step = move
+        now, then = np.float64(distance(state.y[0], state.y[1])), abs(np.int64(state.y[i]) + step - np.int64(state.y[1 - i]))
+        return -0.3 * (then - now)
+
+    return vary(f.dials(2, 3, np.uint8), phi=phi, gain=gain)
+
+
+@right
+def ratios_of_fifty_nats():
+    """A one goes with probability e⁻⁵⁰ and comes with 1: log ratios of ±50."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        if state.y[i] == 1:
+            return i, 50.0 if coin(rng, np.exp(-50.0)) else -np.inf
+        return i, -50.0
+
+    return vary(f.switches(2), propose=propose)
+
+
+@right
+def one_chance_in_a_billion():
+    """A branch that is hardly ever drawn, with the right ratio."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        if not coin(rng, 1e-9):
+            return i, 0.0
+        if state.y[i] == 0:
+            return i, -log(2.0)
+        return i, log(2.0) if coin(rng, 0.5) else -np.inf
+
+    return vary(f.switches(3), propose=propose)
+
+
 # --- guided moves -----------------------------------------------------------------------------------------------------
 
 
@@ -684,6 +741,118 @@ def note_from_propose_to_apply():
         f.apply_exchange(data, state, (state.note[0], state.note[1]))
 
     return caches.noted(propose=propose, change=change, apply=apply)
+
+
+class Stamped(NamedTuple):
+    y: np.ndarray
+    stamp: np.ndarray  # (1,) number of the current search
+    mark: np.ndarray  # (n,) search in which a place was seen last
+
+
+@right
+def stamps_instead_of_clearing():
+    """Places are marked as seen with the number of the search: nothing is ever cleared, and no two states are alike."""
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        state.stamp[0] = 0
+        for v in range(len(state.mark)):
+            state.mark[v] = -1
+
+    @mg.jit
+    def propose(data, state, rng):
+        """A second bit other than the first, by marking the first."""
+        state.stamp[0] += 1
+        state.mark[integer(rng, len(state.y))] = state.stamp[0]
+        i = integer(rng, len(state.y))
+        return i, -np.inf if state.mark[i] == state.stamp[0] else 0.0
+
+    state = Stamped(np.zeros(3, np.int8), np.zeros(1, np.int64), np.zeros(3, np.int64))
+    return vary(f.switches(3), state=state, prepare=prepare, propose=propose)
+
+
+@right
+def feasible_that_leaves_its_result():
+    """feasible leaves the new load for apply, with the move it belongs to; apply computes it if it is of another move."""
+
+    @mg.jit
+    def feasible(data, state, move):
+        j, k = move
+        state.trial[0] = 10 * j + k
+        state.trial[1] = state.load[k] + data.time[j]
+        return state.trial[1] <= data.capacity[k]
+
+    @mg.jit
+    def apply(data, state, move):
+        j, k = move
+        known = state.trial[0] == 10 * j + k
+        state.load[state.y[j]] -= data.time[j]
+        state.load[k] = state.trial[1] if known else state.load[k] + data.time[j]
+        state.y[j] = k
+        state.trial[0] = -1
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        f.add_loads(data, guide, temperature, state)
+        state.trial[0] = -1
+
+    base = f.shop()
+    state = caches.Tried(base.solution, np.zeros(3, np.int64), np.zeros(2, np.int64))
+    return vary(base, state=state, prepare=prepare, feasible=feasible, apply=apply)
+
+
+class Keys(NamedTuple):
+    key: np.ndarray  # (n,) random words
+    forbidden: np.ndarray  # (1,) key of a solution that is not in the set
+
+
+class Hashed(NamedTuple):
+    y: np.ndarray
+    hash: np.ndarray  # (1,) exclusive or of the keys of the ones
+
+
+@right
+def hash_of_64_unsigned_bits():
+    """Keys beyond 2⁶³ are combined by exclusive or, and one solution is excluded by its hash."""
+    keys = np.array([2**63 + 11, 2**63 + 2**40, 12345, 2**64 - 1], np.uint64)
+    excluded = keys[0] ^ keys[1] ^ keys[3]
+
+    @mg.jit
+    def hash_of(data, y):
+        total = data.key[0] ^ data.key[0]
+        for i in range(len(y)):
+            if y[i] == 1:
+                total ^= data.key[i]
+        return total
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        state.hash[0] = hash_of(data, state.y)
+
+    @mg.jit
+    def contains(data, y):
+        return f.are_bits(data, y) and hash_of(data, y) != data.forbidden[0]
+
+    @mg.jit
+    def feasible(data, state, i):
+        return (state.hash[0] ^ data.key[i]) != data.forbidden[0]
+
+    @mg.jit
+    def apply(data, state, i):
+        state.hash[0] ^= data.key[i]
+        state.y[i] = 1 - state.y[i]
+
+    return vary(
+        f.switches(4),
+        data=Keys(keys, np.array([excluded])),
+        state=Hashed(np.zeros(4, np.int8), np.zeros(1, np.uint64)),
+        prepare=prepare,
+        contains=contains,
+        random=None,
+        feasible=feasible,
+        apply=apply,
+        states=lambda: [y for y in f.cube(4) if y.tolist() != [1, 1, 0, 1]],
+    )
 
 
 # --- sets and starts --------------------------------------------------------------------------------------------------

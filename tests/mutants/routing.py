@@ -233,7 +233,7 @@ def relocate_by_closeness_alone():
     return relocation(propose)
 
 
-@wrong("wrong ratio")
+@wrong("wrong ratio", hidden=TOO_SMALL)
 def relocate_with_the_neighbors_of_there_twice():
     """The ratio has the new neighbors above and below, so that it is 1 but for rounding, plus the old left one."""
 
@@ -391,20 +391,40 @@ def pairs_with_no_partner():
     return couples(propose, 4)
 
 
-@wrong("wrong ratio", "one-way move")
+@wrong("wrong ratio", hidden=TOO_SMALL)
 def first_pair_redrawn():
-    """A pair without a partner is redrawn once, in favor of the first: the chance of the others is no longer 1/|V₁|."""
+    """A pair that has no close partner is redrawn once, which the ratio does not know: the chance of the others is not 1/|V₁|."""
+
+    @mg.jit
+    def close(data, y, a, b, p, q):
+        """Is who stands at q a close partner of who stands at p, once the pairs at a and b have changed places?"""
+        return q < len(y) - 1 and abs(p - q) >= 2 and f.closeness(data, swapped(y, a, b, p), swapped(y, a, b, q)) > 0.3
+
+    @mg.jit
+    def count_close(data, y, a, b, p):
+        total = 0
+        for q in range(len(y)):
+            total += close(data, y, a, b, p, q)
+        return total
 
     @mg.jit
     def propose(data, state, rng):
-        n = len(state.y)
-        a = integer(rng, n)
-        if a == n - 1 or state.y[a] == 0:
-            a = 0
-        b = (a + 2) % (n - 1)
-        return (a, b), 0.0 if abs(a - b) >= 2 else -np.inf
+        y, n = state.y, len(state.y)
+        a = integer(rng, n - 1)
+        if count_close(data, y, 0, 0, a) == 0:
+            a = integer(rng, n - 1)
+        count = count_close(data, y, 0, 0, a)
+        if count == 0:
+            return (0, 0), -np.inf
+        at = integer(rng, count)
+        for b in range(n):
+            if close(data, y, 0, 0, a, b):
+                if at == 0:
+                    return (a, b), log(count / count_close(data, y, a, b, b))
+                at -= 1
+        return (0, 0), -np.inf
 
-    return couples(propose, 5)
+    return couples(propose)
 
 
 # --- reversals and tails ----------------------------------------------------------------------------------------------
@@ -448,14 +468,10 @@ def apply_reversal(data, state, move):
 
 
 def reversals(propose, n: int = 4) -> mg.Problem:
-    return vary(
-        f.lineup(n),
-        data=f.errand(n).data,
-        propose=propose,
-        change=change_reversal,
-        changes=changes_reversal,
-        apply=apply_reversal,
-    )
+    """Orders of n requests; two change places, or a stretch is reversed."""
+    base = f.lineup(n)
+    reversal = mg.Move("reversal", propose, change_reversal, apply_reversal, changes=changes_reversal, weight=4.0)
+    return vary(base, data=f.errand(n).data, moves=[*base.moves, reversal])
 
 
 @wrong("wrong ratio", "one-way move")
@@ -470,7 +486,7 @@ def reversal_from_the_next_on():
             p, q = q, p
         return (p + 1, q), 0.0 if q > p + 1 else -np.inf
 
-    return vary(reversals(propose, 4), random=None)
+    return reversals(propose)
 
 
 @wrong("wrong ratio", "one-way move")

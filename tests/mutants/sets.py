@@ -195,10 +195,42 @@ def contains_that_writes():
     return vary(f.lineup(3), contains=contains)
 
 
+@wrong(
+    "contains", "set", "wrong start", "proposal", "error", "wrong change", "wrong gain", "compiled", hidden="every start is spoiled"
+)
+def statistic_that_writes():
+    """statistic marks letters in the solution as counted, and does not unmark them."""
+
+    @mg.jit
+    def statistic(data, y, out):
+        for i in range(len(y)):
+            out[i] = y[i]
+            if i > 0 and y[i] == 1 and y[i - 1] == 1:
+                y[i - 1] = 0
+
+    return vary(f.switches(3), statistic=statistic)
+
+
+@wrong(
+    "contains", "set", "wrong start", "proposal", "error", "wrong gain", "wrong change", "compiled", hidden="every start is spoiled"
+)
+def phi_that_writes():
+    """phi sorts a copy that is none: the solution itself."""
+
+    @mg.jit
+    def phi(data, y):
+        for i in range(1, len(y)):
+            if y[i] < y[i - 1]:
+                y[i], y[i - 1] = y[i - 1], y[i]
+        return 0.0
+
+    return vary(f.switches(3), phi=phi)
+
+
 # --- states and the start ---------------------------------------------------------------------------------------------
 
 
-@wrong("leaves the set", "set", hidden="states are for check alone")
+@wrong("leaves the set", "set", "contains", hidden="states are for check alone")
 def one_state_missing():
     """states leaves out a solution that moves reach."""
     return vary(f.team(), states=lambda: f.subsets(5, 2)[1:])
@@ -697,6 +729,131 @@ def loads_of_two_machines():
         state.load[len(state.load) - 1] = data.time[0]
 
     return vary(f.shop(), prepare=prepare)
+
+
+@wrong("prepare", "feasible", "stale state", "leaves the set", hidden=MEMORY)
+def count_that_looks_plausible():
+    """prepare counts only if what memory holds cannot be a count."""
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        if not 0 <= state.ones[0] <= len(state.y):
+            f.count_ones(data, guide, temperature, state)
+
+    return vary(f.menu(), prepare=prepare)
+
+
+@wrong("prepare", "feasible", "stale state", "leaves the set", hidden=MEMORY)
+def count_unless_memory_is_clean():
+    """prepare counts only if memory does not hold a zero, which it takes for a count."""
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        if state.ones[0] != 0:
+            state.ones[0] = 0
+            for i in range(len(state.y)):
+                state.ones[0] += state.y[i]
+
+    return vary(f.menu(), prepare=prepare)
+
+
+@wrong("prepare", "wrong ratio", "stale state", "one-way move", "unreachable", hidden=MEMORY)
+def prepare_that_toggles():
+    """prepare turns a switch that it finds in memory, and propose looks at it."""
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        state.ones[0] = 1 - state.ones[0] % 2
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        return i, 0.0 if state.ones[0] == 1 else 0.7
+
+    return vary(f.basket(3), prepare=prepare, propose=propose, apply=f.apply_flip)
+
+
+@wrong("prepare", "error", "compiled", "depends on θ", "order", "stale state")
+def prepare_that_scales_theta():
+    """prepare divides the guide by its largest entry, in place: the guide is θ itself."""
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        high = 1e-9
+        for i in range(len(guide)):
+            high = max(high, abs(guide[i]))
+        for i in range(len(guide)):
+            guide[i] /= high
+        f.count_ones(data, guide, temperature, state)
+
+    return vary(f.basket(3), prepare=prepare)
+
+
+@wrong("greedy", "error", "compiled", hidden="it shows for greedy starts alone")
+def greedy_that_crosses_out():
+    """greedy crosses out the best items in θ as it takes them."""
+
+    @mg.jit
+    def greedy(data, guide, state):
+        for i in range(len(guide)):
+            state.y[i] = 0
+        for _ in range(data.k):
+            best = 0
+            for i in range(len(guide)):
+                if guide[i] > guide[best]:
+                    best = i
+            state.y[best] = 1
+            guide[best] = -1e300
+
+    return vary(f.team(), greedy=greedy)
+
+
+@wrong("greedy", "error", hidden="such a start is refused")
+def greedy_that_adds():
+    """greedy takes the best two and leaves the others as they were in memory."""
+
+    @mg.jit
+    def greedy(data, guide, state):
+        for i in range(len(guide)):
+            rank = 0
+            for j in range(len(guide)):
+                rank += guide[j] > guide[i] or (guide[j] == guide[i] and j < i)
+            if rank < data.k:
+                state.y[i] = 1
+
+    return vary(f.team(), greedy=greedy)
+
+
+@wrong("improve", "error", "order", "stale state", hidden=START)
+def improve_by_chance():
+    """improve draws from NumPy's generator where to begin; it is to be without chance."""
+
+    @mg.jit
+    def improve(data, guide, state):
+        first = np.random.randint(len(state.y))
+        for k in range(len(state.y)):
+            i = (first + k) % len(state.y)
+            if f.gain_price(data, state, i) + guide[i] * (1 - 2 * state.y[i]) > 0.0 and f.within_limit(data, state, i):
+                f.apply_counted_flip(data, state, i)
+
+    return vary(f.menu(), improve=improve)
+
+
+@wrong("improve", "stale state", "feasible", hidden=START)
+def improve_that_counts_once():
+    """improve drops all that do harm and lowers the count by one."""
+
+    @mg.jit
+    def improve(data, guide, state):
+        dropped = False
+        for i in range(len(state.y)):
+            if state.y[i] == 1 and guide[i] < data.price[i]:
+                state.y[i] = 0
+                dropped = True
+        if dropped:
+            state.ones[0] -= 1
+
+    return vary(f.menu(), improve=improve)
 
 
 class Annealed(NamedTuple):
