@@ -513,7 +513,7 @@ def step_size_that_adapts():
     return aged(apply, propose=propose)
 
 
-@wrong("stale state", "wrong gain", "compiled")
+@wrong("stale state", "wrong gain", "compiled", hidden="few chains come to it in a thousand steps")
 def combination_lock():
     """Six flips in a certain order, and in no other, leave a field wrong."""
 
@@ -813,7 +813,7 @@ def memo_of_a_refused_gain():
     return memo(apply)
 
 
-@wrong("rejected proposal", "stale state", "wrong gain", "order")
+@wrong("rejected proposal", "stale state", "wrong gain", "order", chains=40_000)
 def memo_of_one_neighbor():
     """Gains are remembered; apply forgets those of the bit and of the next, not of the one before."""
 

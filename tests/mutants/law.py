@@ -13,7 +13,7 @@ import numpy as np
 import movegrad as mg
 from tests.mutants.registry import Case
 
-CHAINS, STEPS, ERROR_RATE = 8_000, 1_000, 1e-9
+STEPS, ERROR_RATE = 1_000, 1e-9
 
 
 class Verdict(NamedTuple):
@@ -69,8 +69,8 @@ def compare(case: Case) -> Verdict:
     thetas = np.stack([theta, -theta, 0.0 * theta])
     outs = [
         mg.sample(
-            problem, thetas, steps=STEPS + more, burn_in=STEPS // 2 + more, chains=CHAINS // 2, temperature=case.t,
-            start=case.start, trace=0, call=more,
+            problem, thetas, steps=STEPS + more, burn_in=STEPS // 2 + more, chains=case.chains // 2, temperature=case.t,
+            trace=0, call=more,
         )
         for more in (0, 1)
     ]  # fmt: skip

@@ -113,7 +113,7 @@ def mask_of_here_for_there():
     return flip_or_stay(4, applicable, after)
 
 
-@wrong("applicable")
+@wrong("applicable", chains=40_000)
 def mask_wrong_at_one_solution():
     """applicable_after forgets that nothing but a flip applies at y = 1…1."""
 
