@@ -1,6 +1,7 @@
 """The checker against planted mistakes and against unusual problems that are right.
 
-With MOVEGRAD_SLOW=1 in the environment the mistakes are shown to be real: compiled chains against the Gibbs law, by brute force.
+With MOVEGRAD_SLOW=1 in the environment every check runs the compiled chain, too, and the mistakes are shown to be real: compiled
+chains against the Gibbs law, by brute force.
 """
 
 import os
@@ -11,14 +12,16 @@ import pytest
 import movegrad as mg
 from tests.mutants import RIGHT, WRONG
 from tests.mutants.law import chernoff, compare
+from tests.mutants.numbers import DOES_NOT_COMPILE
 
-slow = pytest.mark.skipif(os.environ.get("MOVEGRAD_SLOW") != "1", reason="compiles a kernel for each case: set MOVEGRAD_SLOW=1")
+SLOW = os.environ.get("MOVEGRAD_SLOW") == "1"
+slow = pytest.mark.skipif(not SLOW, reason="compiles a kernel for each case: set MOVEGRAD_SLOW=1")
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_mistake_is_found(name):
     case = WRONG[name]
-    report = mg.check(case.build())
+    report = mg.check(case.build(), compiled=SLOW or case.compiled)
     assert not report.ok, f"{case.sentence}\n{report}"
     assert case.kinds & report.findings.keys(), f"{case.sentence}\nwanted: {sorted(case.kinds)}\n{report}"
 
@@ -26,7 +29,7 @@ def test_mistake_is_found(name):
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_problem_passes(name):
     case = RIGHT[name]
-    report = mg.check(case.build())
+    report = mg.check(case.build(), compiled=SLOW)
     assert report.ok, f"{case.sentence}\n{report}"
 
 
@@ -54,6 +57,14 @@ def test_compiled_chain_of_a_wrong_problem_has_another_law(name):
     """A right chain would look so wrong with probability below 1e-9."""
     verdict = compare(WRONG[name])
     assert verdict.differs, f"{WRONG[name].sentence}\n{verdict}"
+
+
+@slow
+@pytest.mark.parametrize("name", [n for n, case in WRONG.items() if case.hidden == DOES_NOT_COMPILE])
+def test_what_does_not_compile_is_refused(name):
+    problem = WRONG[name].build()
+    with pytest.raises(ValueError, match=r"must compile for a kernel"):
+        mg.sample(problem, np.zeros(problem.size), steps=1)
 
 
 @slow

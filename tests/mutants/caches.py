@@ -166,6 +166,12 @@ def field_across_the_seam():
     return vary(f.ring(), apply=apply)
 
 
+@wrong("stale state", "wrong gain")
+def fields_left_behind_beside_a_penalty():
+    """Fields are left behind, beside a coupling of −10¹⁶ that stands for "never both"."""
+    return vary(f.ring(), data=f.Couplings(np.array([0.7, -1.3, -1e16, 1.1])), apply=f.apply_flip)
+
+
 @wrong("stale state", "feasible")
 def room_that_only_shrinks():
     """The room that feasible reads shrinks when an item comes and does not grow when one goes."""
@@ -950,6 +956,29 @@ def apply_reads_what_change_wrote():
         f.apply_exchange(data, state, (state.note[0], state.note[1]))
 
     return noted(change=change, apply=apply)
+
+
+@wrong("order", "stale state", hidden="chains ask for all changes right before they apply")
+def count_by_a_note_of_change():
+    """apply flips the bit by itself, but counts by the difference that change has noted."""
+
+    @mg.jit
+    def change(data, state, i, m):
+        state.ones[1] = 1 - 2 * state.y[i]
+        return i, state.ones[1]
+
+    @mg.jit
+    def apply(data, state, i):
+        state.ones[0] += state.ones[1]
+        state.y[i] = 1 - state.y[i]
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        f.count_ones(data, guide, temperature, state)
+        state.ones[1] = 0
+
+    state = f.Counted(np.zeros(4, np.int8), np.zeros(2, np.int64))
+    return vary(f.menu(), state=state, prepare=prepare, change=change, apply=apply)
 
 
 @wrong("order", "wrong change", hidden="the law of the chain is right; its average is not, since changes are asked for twice")

@@ -487,6 +487,31 @@ def gain_at_rare_solutions():
     return vary(f.menu(), gain=gain)
 
 
+BIG = np.array([0.3, 0.5, 1e16, 0.7])  # a price that stands for "never"
+
+
+@wrong("wrong change")
+def change_beside_a_penalty():
+    """change has the wrong sign for ones that go, beside a price of 10¹⁶."""
+
+    @mg.jit
+    def change(data, state, i, m):
+        return i, 1
+
+    return vary(f.menu(), data=f.Prices(BIG, 2), change=change)
+
+
+@wrong("wrong gain")
+def gain_beside_a_penalty():
+    """gain is off by one for the first item, beside a price of 10¹⁶ for another."""
+
+    @mg.jit
+    def gain(data, state, i):
+        return f.gain_price(data, state, i) + (1.0 if i == 0 and state.y[0] == 0 else 0.0)
+
+    return vary(f.menu(), data=f.Prices(BIG, 2), gain=gain)
+
+
 @wrong("wrong gain")
 def gain_in_other_units():
     """gain is per temperature already, computed with a constant that is not the temperature."""

@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
 def gibbs(problem: mg.Problem, theta: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All solutions (s, size), T of each (s, d) and their probabilities (s,)."""
-    solutions = np.array([np.asarray(y, problem.state_dtypes[0]) for y in problem.states()])
+    solutions = np.array([np.asarray(y, problem.state_dtypes[0]) for y in getattr(problem, "all_states", problem.states)()])
     statistics, values = np.zeros((len(solutions), problem.size)), np.zeros(len(solutions))
     for y, out, value in zip(solutions, statistics, range(len(solutions)), strict=True):
         if problem.functions.statistic is None:

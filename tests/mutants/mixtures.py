@@ -70,17 +70,17 @@ def cube_with_a_trap():
 
 @wrong("one-way move", "detailed balance", "applicable", "stationary law", "unreachable")
 def cube_with_a_trap_in_the_middle():
-    """At y = 100…0, of 2048 solutions, flips do not apply; half of the neighbors have higher numbers, half have lower ones."""
+    """At y = 010101, of 64 solutions, flips do not apply; half of the neighbors have higher numbers, half have lower ones."""
 
     @mg.jit
     def applicable(data, state):
-        return 3 if number(state.y, -1) != 1024 else 2
+        return 3 if number(state.y, -1) != 21 else 2
 
     @mg.jit
     def after(data, state, i):
-        return 3 if number(state.y, i) != 1024 else 2
+        return 3 if number(state.y, i) != 21 else 2
 
-    return flip_or_stay(11, applicable, after)
+    return flip_or_stay(6, applicable, after)
 
 
 @wrong("one-way move", "detailed balance", "applicable", "stationary law", "unreachable")

@@ -258,7 +258,7 @@ def counter_of_draws_in_a_byte():
     return vary(f.switches(3), state=state, prepare=prepare, propose=propose, apply=apply)
 
 
-@wrong("overflow", "compiled", "error")
+@wrong("overflow", "compiled", "error", compiled=True)
 def code_beyond_64_bits():
     """Solutions are bounded by a code Σ yᵢ 10⁷ⁱ, which needs more than 64 bits: Python has them, compiled code has not."""
 
@@ -284,7 +284,7 @@ def code_beyond_64_bits():
     )
 
 
-@wrong("compiled", "wrong ratio", "error")
+@wrong("compiled", "wrong ratio", "error", compiled=True)
 def power_with_a_negative_exponent():
     """The chance of a one to go is 2⁻ᵏ, of whole numbers: a half in Python, 0 in compiled code."""
 
@@ -312,14 +312,14 @@ def complement_of_an_unsigned_bit():
 # --- rounding ---------------------------------------------------------------------------------------------------------
 
 
-@wrong("feasible", "stale state", "overflow", "leaves the set", "compiled")
+@wrong("feasible", "stale state", "overflow", "leaves the set", "compiled", compiled=True)
 def room_in_single_precision():
     """Room of 2²⁴ + 2 in single precision: a weight of 1 is lost in it."""
     weights, capacity = (2**24, 1, 1, 1), 2**24 + 2
     return f.sack(weights, capacity, np.float32)
 
 
-@wrong("wrong gain", "stale state", "overflow", "compiled")
+@wrong("wrong gain", "stale state", "overflow", "compiled", compiled=True)
 def field_in_single_precision():
     """A coupling of 10⁸ goes into a single-precision field and out of it again, and takes the small ones along."""
 
@@ -484,7 +484,7 @@ def weights_that_vanish():
 # --- Python runs it, a kernel does not --------------------------------------------------------------------------------
 
 
-@wrong("compiled", "error", hidden=DOES_NOT_COMPILE)
+@wrong("compiled", "error", hidden=DOES_NOT_COMPILE, compiled=True)
 def memory_allocated_in_propose():
     """propose makes an array, which kernels cannot."""
 
@@ -498,7 +498,7 @@ def memory_allocated_in_propose():
     return vary(f.switches(3), propose=propose)
 
 
-@wrong("compiled", "error", hidden=DOES_NOT_COMPILE)
+@wrong("compiled", "error", hidden=DOES_NOT_COMPILE, compiled=True)
 def number_or_tuple():
     """propose returns a number where the draw leads nowhere, and a tuple elsewhere."""
 
@@ -512,7 +512,7 @@ def number_or_tuple():
     return vary(f.lineup(3), propose=propose)
 
 
-@wrong("compiled", "error", hidden=DOES_NOT_COMPILE)
+@wrong("compiled", "error", hidden=DOES_NOT_COMPILE, compiled=True)
 def tuple_of_two_types():
     """A tuple that holds whole numbers and floats is indexed by a variable."""
 
@@ -523,7 +523,7 @@ def tuple_of_two_types():
     return vary(f.menu(3, 2), gain=gain)
 
 
-@wrong("compiled", "error", hidden=DOES_NOT_COMPILE)
+@wrong("compiled", "error", hidden=DOES_NOT_COMPILE, compiled=True)
 def list_of_candidates():
     """propose gathers candidates in a list."""
 
@@ -537,7 +537,7 @@ def list_of_candidates():
     return vary(f.switches(3), propose=propose)
 
 
-@wrong("compiled", "error", hidden=DOES_NOT_COMPILE)
+@wrong("compiled", "error", hidden=DOES_NOT_COMPILE, compiled=True)
 def field_with_another_name():
     """One branch of apply, which no draw of a small instance reaches, names a field that does not exist."""
 

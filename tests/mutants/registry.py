@@ -14,6 +14,7 @@ class Case:
 
     ``hidden`` says why the law of the compiled chain cannot show the mistake; if it is empty, the law differs from the Gibbs law
     for some θ of standard deviation ``scale`` at temperature ``t``, which :mod:`tests.mutants.law` shows with so many chains.
+    ``compiled``: only the compiled chain gives the mistake away.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Case:
     scale: float = 1.0
     t: float = 1.0
     chains: int = 8_000
+    compiled: bool = False
 
 
 TOO_SMALL = "the law is off by a percent or less, which takes more chains to show than are run here"
@@ -58,7 +60,7 @@ def _add(cases: dict[str, Case], build: Callable[[], mg.Problem], **options: Any
 
 
 _OF_MOVE = ("propose", "change", "apply", "changes", "gain", "feasible", "applicable_after", "weight")
-_OF_PROBLEM = (*Functions._fields, "guided", "states", "oracle")
+_OF_PROBLEM = (*Functions._fields, "guided", "uniform", "states", "oracle")
 
 
 def vary(problem: mg.Problem, which: int = 0, **changed: Any) -> mg.Problem:
@@ -66,7 +68,7 @@ def vary(problem: mg.Problem, which: int = 0, **changed: Any) -> mg.Problem:
     of_move = {k: changed.pop(k) for k in _OF_MOVE if k in changed}
     moves = list(changed.pop("moves", problem.moves))
     moves[which] = replace(moves[which], **of_move)
-    parts = {**problem.functions._asdict(), "guided": problem.guided, "states": problem.states}
+    parts = {**problem.functions._asdict(), "guided": problem.guided, "uniform": problem.uniform, "states": problem.states}
     parts |= {k: changed.pop(k) for k in _OF_PROBLEM if k in changed}
     data, state, size = (changed.pop(k, getattr(problem, k)) for k in ("data", "state", "size"))
     if changed:

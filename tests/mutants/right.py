@@ -12,7 +12,7 @@ import numpy as np
 import movegrad as mg
 from movegrad import categorical, coin, integer
 from movegrad.problems import Hypercube, Knapsack, TopK
-from tests.mutants import caches, guided, numbers, ratios, routing, sets
+from tests.mutants import caches, differences, guided, numbers, ratios, routing, sets
 from tests.mutants import families as f
 from tests.mutants.registry import right, vary
 
@@ -78,8 +78,8 @@ def move_that_would_fail_where_it_does_not_apply():
 
 @right
 def applicable_moves_of_very_different_weight():
-    """The same with weights 1 and 1000."""
-    return flips_and_exchanges((1.0, 1000.0))
+    """The same with weights 1 and 25."""
+    return flips_and_exchanges((1.0, 25.0))
 
 
 @right
@@ -493,6 +493,12 @@ def objective_of_a_billion():
 
 
 @right
+def penalty_of_ten_to_the_sixteen():
+    """One item costs 10¹⁶, which stands for "never"; the others cost less than 1."""
+    return vary(f.menu(), data=f.Prices(differences.BIG, 2))
+
+
+@right
 def tiny_objective():
     """φ of size 10⁻¹²."""
     return vary(f.menu(), data=f.Prices(np.array([1e-12, 2e-12, 3e-12, 1e-12]), 2))
@@ -861,7 +867,25 @@ def hash_of_64_unsigned_bits():
 @right
 def nothing_but_a_move():
     """No contains, no random, no states, nothing derived."""
-    return mg.Problem(f.Void(), f.Bits(np.zeros(3, np.int8)), [f.FLIP], 3)
+    return sets.Unlisted(vary(f.switches(3), contains=None, random=None))
+
+
+@right
+def words_that_nobody_lists():
+    """No states: solutions are those that moves reach."""
+    return sets.Unlisted(f.words())
+
+
+@right
+def start_by_a_coin_that_says_so():
+    """random is not uniform, and the problem says uniform=False."""
+
+    @mg.jit
+    def random(data, rng, y):
+        for i in range(len(y)):
+            y[i] = coin(rng, 0.3)
+
+    return vary(f.switches(3), random=random, uniform=False)
 
 
 @right

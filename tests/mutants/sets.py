@@ -14,6 +14,18 @@ NOT_THE_LAW = "chains that begin in the set have the right law"
 MEMORY = "what comes of it depends on what was in memory"
 START = "where chains begin does not change the law they converge to"
 
+
+class Unlisted(mg.Problem):
+    """A problem whose states ``check`` does not see; the law is still to be known."""
+
+    def __init__(self, base: mg.Problem) -> None:
+        parts = base.functions._asdict()
+        super().__init__(
+            base.data, base.state, base.moves, base.size, name=base.name, guided=base.guided, uniform=base.uniform, **parts
+        )
+        self.all_states = base.states
+
+
 # --- contains ---------------------------------------------------------------------------------------------------------
 
 
@@ -318,6 +330,12 @@ def one_less_than_the_limit():
     return vary(f.menu(), feasible=feasible)
 
 
+@wrong("feasible", "leaves the set", "set")
+def limit_forgotten_and_nothing_listed():
+    """Moves leave the set, and no states are listed: contains alone can tell."""
+    return Unlisted(vary(f.menu(), feasible=None))
+
+
 @wrong("feasible", "leaves the set")
 def neighbor_on_the_left_alone():
     """feasible compares the new color with the countries before, not behind."""
@@ -467,6 +485,36 @@ def random_that_keeps_what_is_there():
                 y[i] = 1
 
     return vary(f.switches(3), random=random)
+
+
+@wrong("random", hidden=MEMORY)
+def random_unless_it_looks_drawn():
+    """random draws only those bits that memory does not hold as bits."""
+
+    @mg.jit
+    def random(data, rng, y):
+        for i in range(len(y)):
+            if y[i] != 0 and y[i] != 1:
+                y[i] = integer(rng, 2)
+
+    return vary(f.switches(3), random=random)
+
+
+@wrong("random", "unreachable", "set", "leaves the set", "contains")
+def starts_that_moves_never_reach():
+    """No states are listed; moves keep the parity of Σ yᵢ, random does not."""
+
+    @mg.jit
+    def change(data, state, move, m):
+        return move[m], 1 - 2 * state.y[move[m]]
+
+    @mg.jit
+    def apply(data, state, move):
+        for m in range(2):
+            state.y[move[m]] = 1 - state.y[move[m]]
+
+    base = vary(f.switches(4), propose=f.propose_pair, change=change, apply=apply, changes=2)
+    return Unlisted(base)
 
 
 @wrong("random", "draws", "error", hidden=START)
@@ -620,6 +668,36 @@ def improve_for_large_theta():
     return vary(f.menu(), improve=improve)
 
 
+@wrong("improve", "compiled", hidden=START, compiled=True)
+def improve_with_a_negative_power():
+    """improve discounts later items by 2⁻ᵏ of whole numbers, which is 0 in compiled code: there it drops what helps."""
+
+    @mg.jit
+    def improve(data, guide, state):
+        for i in range(len(state.y)):
+            worth = 2**-i * (guide[i] - data.price[i])
+            if state.y[i] == 1 and (worth < 0.0 or (worth == 0.0 and guide[i] != data.price[i])):
+                f.apply_counted_flip(data, state, i)
+
+    return vary(f.menu(), improve=improve)
+
+
+@wrong("greedy", "compiled", hidden="such a start is refused", compiled=True)
+def greedy_with_a_negative_power():
+    """greedy takes 2k/2ᵐ items with a negative power of whole numbers, which is 0 in compiled code: it takes none."""
+
+    @mg.jit
+    def greedy(data, guide, state):
+        take = int(2 * data.k * 2 ** (4 - len(guide)))
+        for i in range(len(guide)):
+            rank = 0
+            for j in range(len(guide)):
+                rank += guide[j] > guide[i] or (guide[j] == guide[i] and j < i)
+            state.y[i] = rank < take
+
+    return vary(f.team(5, 2), greedy=greedy)
+
+
 @wrong("improve", "error", hidden=START)
 def improve_that_looks_for_something():
     """improve divides by the best θ, which is 0 for θ = 0."""
@@ -755,6 +833,32 @@ def count_unless_memory_is_clean():
                 state.ones[0] += state.y[i]
 
     return vary(f.menu(), prepare=prepare)
+
+
+class Cheapest(NamedTuple):
+    y: np.ndarray
+    low: np.ndarray  # (1,) lowest price of all items
+
+
+@wrong("prepare", "wrong ratio", "error", "overflow", hidden=MEMORY)
+def minimum_that_begins_with_memory():
+    """prepare looks for the lowest price from what memory holds on: wrong if that is lower than all prices."""
+
+    @mg.jit
+    def prepare(data, guide, temperature, state):
+        for i in range(len(data.price)):
+            state.low[0] = min(state.low[0], data.price[i])
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        chance = state.low[0] / data.price[i]
+        if state.y[i] == 1:
+            return i, np.log(chance)
+        return i, -np.log(chance) if coin(rng, chance) else -np.inf
+
+    state = Cheapest(np.zeros(3, np.int8), np.zeros(1))
+    return vary(f.switches(3), data=f.Prices(np.array([0.5, 0.25, 0.75]), 0), state=state, prepare=prepare, propose=propose)
 
 
 @wrong("prepare", "wrong ratio", "stale state", "one-way move", "unreachable", hidden=MEMORY)
