@@ -14,6 +14,7 @@ import numpy as np
 
 from movegrad._build import Options, build
 from movegrad._device import joined
+from movegrad._explain import ends_without_value, readable_errors
 from movegrad._kernel import (
     DONE,
     GOAL,
@@ -26,7 +27,6 @@ from movegrad._kernel import (
 )
 from movegrad._layout import Packed, offsets, pack
 from movegrad._rng import ODOMETER_SIZE
-from movegrad._specialise import readable_errors
 from movegrad._threads import get_threads, parallel, split
 from movegrad.problem import Problem, outside
 from movegrad.schedules import Steady
@@ -225,7 +225,7 @@ def run(
     plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every)
     call = _Caller(kernel, batch, chains, plan, settings.start_name)
     if settings.time_limit is not None or not kernel.overloads:  # compile for these types, or load, before the clock starts
-        with readable_errors(batch.problem.name):
+        with readable_errors(batch.problem):
             call(settings.schedule.steps(0, 1, 1), False, 0, 0)
     begin = perf_counter()
     if settings.time_limit is None:
@@ -300,7 +300,13 @@ class _Caller:
         self._kernel, self._batch, self._chains, self._plan, self._start_name = kernel, batch, chains, plan, start_name
 
     def __call__(self, heat, last: bool, low: int, high: int) -> None:
-        bad = self._kernel(*self._batch.packed, self._chains, self._plan, heat, last, low, high)
+        try:
+            bad = self._kernel(*self._batch.packed, self._chains, self._plan, heat, last, low, high)
+        except TypeError as error:  # a function came to an end without a value
+            sentence = ends_without_value(self._batch.problem)
+            if sentence is None:
+                raise
+            raise ValueError(sentence) from error
         if bad >= 0:
             e, c = divmod(bad, self._plan.chains)
             at = self._chains.state_at[0]

@@ -7,15 +7,12 @@ compiler options and the source of the draws. An edited move is a new name; an o
 
 import hashlib
 import pickle
-import re
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from numba import njit
-from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 
 # Options of every compiled function. nogil: chains run on Python threads. numpy error model: no exceptions in a kernel.
@@ -83,23 +80,6 @@ def kernel(function: Any) -> Callable:
         body.__name__ = body.__qualname__ = name
         _compiled[name] = njit(cache=True, **_KERNEL_OPTIONS)(body)
     return _compiled[name]
-
-
-@contextmanager
-def readable_errors(problem: str) -> Iterator[None]:
-    """Turn a compiler error into a sentence that names the user's function and line; the whole text stays as its cause."""
-    try:
-        yield
-    except NumbaError as error:
-        text = str(error)
-        function = next(iter(re.findall(r"(?:CPU|CUDA)Dispatcher\(<function (\w+) at", text)), "a function")
-        places = (f"{file}:{line}" for file, line in re.findall(r"at (\S+\.py) \((\d+)\)", text) if "site-packages" not in file)
-        told = (line for line in text.splitlines() if line.strip() and not line.startswith("Failed in"))
-        allocates = re.search(r"NRT required|_allocate|built-in function (zeros|ones|empty|full|array)>", text)
-        reason = "it allocates memory" if allocates else next(told, "Numba refuses it").rstrip(".")
-        raise ValueError(
-            f"{function} of {problem} must compile for a kernel, but {reason} ({next(places, 'unknown line')})."
-        ) from error
 
 
 def pure(function: Any) -> Callable:

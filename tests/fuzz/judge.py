@@ -15,16 +15,19 @@ def refusal(error: BaseException, names: str, kind: str) -> tuple[str, str]:
     """REFUSED if the error is one sentence that names the argument, else OTHERWISE; and what is wrong with it."""
     if isinstance(error, Boom) and kind == "function":
         return REFUSED, ""  # what a function of the user raises is for the user to see
-    if not isinstance(error, (ValueError, TypeError)) or type(error).__name__ == "UnicodeDecodeError":
+    if type(error).__name__ == "JaxRuntimeError" and "\nValueError: " in str(error):
+        error = ValueError(str(error).split("\nValueError: ")[-1].strip())  # what was raised under jit: JAX wraps it in its own
+    if not isinstance(error, (ValueError, TypeError)) or isinstance(error, UnicodeError):
         return OTHERWISE, type(error).__name__
     message = str(error)
+    said = message.split(", got ")[0]  # what came may be text with sentences of its own
     if not message.endswith("."):
         return OTHERWISE, "no sentence"
-    if "\n" in message or re.search(r"\. [A-Z]", message):
+    if "\n" in message or re.search(r"\. [A-Z]", said):
         return OTHERWISE, "more than one sentence"
     if len(message) > LONGEST:
         return OTHERWISE, f"{len(message)} characters"
-    if not re.search(rf"(?<!\w)(?:{names})(?!\w)", message):
+    if not re.search(rf"(?<!\w)(?:{names})s?(?!\w)", message):
         return OTHERWISE, f"does not name {names}"
     return REFUSED, ""
 
@@ -47,5 +50,5 @@ def is_finite(result: Any) -> bool:
     if isinstance(result, (tuple, list)):
         return all(is_finite(part) for part in result)
     if type(result).__module__.split(".")[0] in ("torch", "jax", "jaxlib") and hasattr(result, "shape"):
-        return is_finite(result.detach().double().numpy() if hasattr(result, "detach") else np.asarray(result, float))
+        return is_finite(result.detach().double().resolve_neg().numpy() if hasattr(result, "detach") else np.asarray(result, float))
     return True

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.judge import CRASH, HANG, OTHERWISE, acceptance, refusal
+from tests.fuzz.judge import CRASH, HANG, OTHERWISE, REFUSED, acceptance, refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 3 << 30  # bytes that a worker may take beyond what it has at the start
@@ -52,12 +52,20 @@ def work(seed: int, first: int, calls: int, slow: bool, only: str) -> None:
 
     found = [t for t in targets(slow) if only in t.name]
     pools = Pools()
+    warm_up(found)
     limit_memory()
     for number in range(first, calls):
         case = choose(found, pools, seed, number)
         out.write(json.dumps(asdict(case[0])) + "\n")
         make(*case)
         out.write(json.dumps(asdict(case[0])) + "\n")
+
+
+def warm_up(found: list) -> None:
+    """Compile all kernels, which takes seconds, before calls are waited for."""
+    for target in found:
+        if not any(pool.startswith("moves.") for pool in target.pools.values()):
+            target.call(**target.right())
 
 
 def limit_memory() -> None:
@@ -93,7 +101,7 @@ class Pools:
             return Value(label, lambda right: value)
         shares = np.array([s if values else 0.0 for s, values in zip(self.shares[target.kind(argument)], self.lists, strict=True)])
         values = self.lists[rng.choice(len(shares), p=shares / shares.sum())]
-        allowed = [v for v in values if v.label not in target.skip.get(argument, ())]
+        allowed = [v for v in values if v.label not in target.takes_long(argument)]
         return allowed[rng.integers(len(allowed))]
 
 
@@ -131,6 +139,8 @@ def make(call: Call, target: Any, arguments: dict[str, Any], value: Any) -> None
             call.message = type(error).__name__
         if call.verdict == OTHERWISE:
             frames = [f for f in traceback.extract_tb(error.__traceback__) if "movegrad/" in f.filename]
+            if target.foreign and not frames:
+                call.verdict, call.why = REFUSED, "by another library"
             call.where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
@@ -149,11 +159,15 @@ def run(calls: int, seed: int = 0, slow: bool = True, only: str = "", patience: 
 def _worker(seed: int, first: int, calls: int, slow: bool, only: str, patience: float) -> Iterator[Call]:
     options = {"seed": seed, "first": first, "calls": calls, "only": only}
     command = [sys.executable, "-m", "tests.fuzz", "--worker", *(f"--{name}={value}" for name, value in options.items())]
+    return watch(command if slow else [*command, "--quick"], patience)
+
+
+def watch(command: list[str], patience: float) -> Iterator[Call]:
+    """The calls that a worker tells, with the one in which it died or hung."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "MPLBACKEND": "Agg"}
     process = subprocess.Popen(
-        command + ([] if slow else ["--quick"]), cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     lines: queue.Queue = queue.Queue()
     errors: list[str] = []
     threads = [
@@ -166,15 +180,13 @@ def _worker(seed: int, first: int, calls: int, slow: bool, only: str, patience: 
     try:
         while True:
             try:
-                line = lines.get(timeout=patience)
+                line = lines.get(timeout=patience if begun else None)
             except queue.Empty:
-                if begun is None:
-                    raise RuntimeError(f"the worker did not begin within {patience:g} s.") from None
-                process.kill()
                 yield _ended(begun, HANG, f"no end after {patience:g} s")
                 return
             if not line:
                 code = process.wait()
+                threads[1].join()
                 if begun is not None:
                     yield _ended(begun, CRASH, f"exit status {code}", "".join(errors)[-300:])
                 elif code:
@@ -188,8 +200,9 @@ def _worker(seed: int, first: int, calls: int, slow: bool, only: str, patience: 
         process.kill()
         for thread in threads:
             thread.join()
+        process.communicate()  # closes the pipes
 
 
-def _ended(call: Call, verdict: str, why: str, message: str = "") -> Call:
+def _ended(call: Any, verdict: str, why: str, message: str = "") -> Call:
     call.verdict, call.why, call.message = verdict, why, message
     return call

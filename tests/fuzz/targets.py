@@ -25,7 +25,7 @@ KINDS = {
     "weights": "array", "capacities": "array", "shares": "array", "temperatures": "array", "swaps": "array", "exactly": "array",
     "durations": "array", "demands": "array", "service": "array", "windows": "array", "capacity": "number",
     "must_serve": "array", "max_vehicles": "number", "costs": "array", "coordinates": "array", "prizes": "array",
-    "rewards": "array", "mean": "array", "draws": "array", "decay": "number", "final": "number", "end": "number",
+    "rewards": "array", "draws": "array", "decay": "number", "final": "number", "end": "number",
     "pred_cost": "array", "true_sol": "array", "true_cost": "array", "c": "array", "vehicles": "number", "scale": "number",
     "schedule": "function", "progress": "function",
 }  # fmt: skip
@@ -45,8 +45,13 @@ class Target:
     skip: dict[str, tuple[str, ...]] = field(default_factory=dict)  # labels of values that are right but take long
     pools: dict[str, str] = field(default_factory=dict)  # values of its own for an argument, see :mod:`tests.fuzz.special`
     finite: bool = True  # results are finite numbers
+    foreign: bool = False  # another library sees the argument first, and may refuse it in its own words
     slow: bool = False  # compiles, or imports for seconds
     weight: float = 1.0
+
+    def takes_long(self, argument: str) -> tuple[str, ...]:
+        """Labels of values that are right, but nobody waits for the result."""
+        return (*self.skip.get(argument, ()), *(("2**45",) if argument in ("steps", "calls") else ()))
 
     def kind(self, argument: str) -> str:
         return self.kinds.get(argument, KINDS.get(argument, "other"))
@@ -103,6 +108,9 @@ def own(**parts: Any) -> mg.Problem:
 
 RUN = {"steps": 5, "chains": 2, "seed": 3}
 TIMED = {"time_limit": TAKES_LONG, "chains": TAKES_LONG}
+
+
+HOURS = {name: f"{name}|durations" for name in ("service", "windows")}  # durations are compared with them
 
 
 def core() -> list[Target]:
@@ -222,18 +230,18 @@ def problems() -> list[Target]:
             "guided": False, "states": None, "oracle": None, "name": "mine",
         }, weight=3),
         Target("Problem, a field", own, lambda: {"unused": np.zeros(2), "y": np.zeros(4, np.uint8)},
-               kinds={"unused": "array", "y": "array"}, finite=False),
+               finite=False),
         Target("Problem in use", used, lambda: {"name": "mine", "states": None, "oracle": None, "guided": False}),
         Target("Hypercube", Hypercube, lambda: {
             "d": 4, "radius": 2, "exactly": None, "weights": None, "phi": None, "extra_moves": (),
         }, kinds={"phi": "array"}, weight=2),
         Target("Hypercube with more", Hypercube, lambda: {
             "d": 4, "exactly": [1, 2], "weights": [1.0, 2.0], "phi": np.ones(4), "extra_moves": [FLIP],
-        }, kinds={"phi": "array"}, weight=2),
+        }, kinds={"phi": "array"}, names={"exactly": "exactly|move"}, weight=2),
         Target("TopK", TopK, lambda: {
             "d": 5, "k": 2, "swaps": [1, 2], "guided": True, "beta": 1.0, "weights": [1.0, 2.0, 3.0], "phi": np.ones(5),
             "extra_moves": (),
-        }, kinds={"phi": "array"}, weight=2),
+        }, kinds={"phi": "array"}, names={"swaps": "swaps|move"}, weight=2),
         Target("TopK with a function", TopK, lambda: {"d": 5, "k": 2, "swaps": 1, "phi": phi_of}),
         Target("Knapsack", Knapsack, lambda: {
             "weights": WEIGHTS.copy(), "capacities": CAPACITIES.copy(), "moves": ("swap", "guided flip"), "beta": None,
@@ -242,7 +250,7 @@ def problems() -> list[Target]:
         Target("Knapsack.batch", Knapsack.batch, lambda: {
             "weights": np.stack([WEIGHTS] * 2), "capacities": np.stack([CAPACITIES] * 2), "moves": ("flip",),
         }),
-        Target("Instance", Instance, instance_parts, weight=4),
+        Target("Instance", Instance, instance_parts, weight=4, names=HOURS),
         Target("PrizeCollectingVRPTW", PrizeCollectingVRPTW, lambda: {
             "instance": INSTANCE, "beta": 0.1, "moves": ("relocate", "serve/remove"), "shares": [1.0, 2.0], "arcs": False,
         }, weight=2),
@@ -256,7 +264,7 @@ def problems() -> list[Target]:
         Target("read", VRP.read, lambda: {"solution": np.array([0, 2, 0, 0])}, kinds={"solution": "array"}),
         Target("theta of prizes", VRP.theta, lambda: {"prizes": PRIZES.copy(), "rewards": None}),
         Target("theta of prizes and rewards", ARCS.theta, lambda: {"prizes": PRIZES.copy(), "rewards": np.ones((4, 4))}),
-        Target("marginals of arcs", ARCS.marginals, lambda: {"mean": np.ones(ARCS.size)}),
+        Target("marginals of arcs", ARCS.marginals, lambda: {"mean": np.ones(ARCS.size)}, finite=False),
     ]  # fmt: skip
 
 
@@ -294,11 +302,11 @@ def others() -> list[Target]:
                lambda: {"start": 1.0, "decay": 0.5, "final": 0.1}, kinds={"start": "number"}),
         Target("schedules.Annealing", annealing, lambda: {"start": 1.0, "end": 0.1}, kinds={"start": "number"}),
         Target("diagnostics.effective_sample_size", mg.sampling.Info.__init__.__globals__["effective_sample_size"],
-               lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, finite=False),
+               lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
         Target("diagnostics.r_hat", mg.sampling.Info.__init__.__globals__["r_hat"],
-               lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, finite=False),
+               lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
         Target("command line", command_in_folder, lambda: {"target": "tests.fuzz.targets:TOP", "max_states": "100", "seed": "0"},
-               kinds={"max_states": "other", "seed": "other"}, names={"max_states": "max.states", "target": "target|TARGET|MODULE"},
+               kinds={"max_states": "other", "seed": "other"}, names={"max_states": "max.states|solutions"},
                pools={"target": "commands", "max_states": "words", "seed": "words"}, weight=2),
     ]  # fmt: skip
 
@@ -323,7 +331,7 @@ def annealing(**parts: Any) -> Any:
 
 def command(target: Any, max_states: Any, seed: Any) -> int:
     """The command line in this process; what it says on stderr is the refusal."""
-    arguments = [text if isinstance(text, str) else repr(text) for text in (target, max_states, seed)]
+    arguments = [text if isinstance(text, str) else type(text).__name__ for text in (target, max_states, seed)]
     said, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
         try:
@@ -446,7 +454,8 @@ def pytorch() -> list[Target]:
             "theta": [torch.zeros(5, requires_grad=True), torch.zeros(9, requires_grad=True)], "problem": [TOP, LARGER],
             "guide": [torch.zeros(5), torch.zeros(9)], "start": [Y.copy(), LARGER.solution.copy()], "index": [1, 2],
         }, weight=2),
-        Target("layer, gradient", with_gradient, lambda: {"gradient": pair.clone()}, kinds={"gradient": "other"}, finite=False),
+        Target("layer, gradient", with_gradient, lambda: {"gradient": pair.clone()}, kinds={"gradient": "other"}, finite=False,
+               foreign=True, weight=0.5),
         Target("torch.FenchelYoungLoss", used_loss, lambda: {"layer": Layer(TOP, steps=3), "start": None, "reduction": "mean"}),
         Target("loss(theta, y)", loss, lambda: {
             "theta": theta(), "y": y.clone(), "problem": None, "start": None, "index": None, "guide": None,
@@ -474,7 +483,7 @@ def pytorch() -> list[Target]:
         Target("load_state_dict, a part", load_part, lambda: {
             "calls": 3, "ends": None, "rows": y.clone(),
         }, kinds={"calls": "number", "rows": "array"},
-               names={"calls": "calls", "ends": "ends", "rows": "ends"}, weight=2),
+               names={"ends": "ends|start|chains", "rows": "ends|start|chains"}, weight=2),
     ]  # fmt: skip
 
 
@@ -507,7 +516,7 @@ def jax_targets() -> list[Target]:
         Target("jax.FenchelYoungLoss", Loss, lambda: {"layer": layer, "reduction": "mean"}),
         Target("jax loss(theta, y, key)", Loss(layer), lambda: {"theta": theta, "y": y, "key": key}, weight=2),
         Target("jax loss under jit and grad", loss_gradient, lambda: {"theta": theta, "y": y, "key": key}, only=("y",),
-               names={"y": "y|value"}, weight=0.3),
+               foreign=True, weight=0.3),
         Target("jax.OneStepLoss", OneStep, lambda: {"problem": TOP, "temperature": 1.0, "reduction": "mean"}),
         Target("jax one-step loss(theta, y)", OneStep(TOP), lambda: {"theta": theta, "y": y}, weight=2),
     ]  # fmt: skip
