@@ -2,13 +2,17 @@
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
+.PHONY: demo test fuzz bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
 
 demo: .venv/ready
 	.venv/bin/python examples/knapsack.py
 
 test: .venv/ready-test lint
 	.venv/bin/python -m pytest
+
+# Hostile calls of every public function: a table of how they end (some minutes).
+fuzz: .venv/ready-test
+	.venv/bin/python -m tests.fuzz --calls 10000 --seed 0
 
 lint: .venv/ready-test
 	.venv/bin/ruff check .

@@ -121,11 +121,12 @@ def misspelled_gain(data, state, move):
     [
         (
             allocating_gain,
-            r"allocating_gain of Problem must compile for a kernel, but it allocates memory \(.*test_specialise.py:\d+\)",
+            r"gain of move 'flip' of Problem must compile for a kernel, but it allocates memory "
+            r"\(allocating_gain, .*test_specialise.py:\d+\)",
         ),
         (
             misspelled_gain,
-            r"misspelled_gain of Problem must compile for a kernel, but Unknown attribute 'nothing' .*test_specialise.py",
+            r"gain of move 'flip' of Problem must compile for a kernel, but Unknown attribute 'nothing' .*test_specialise.py:\d+",
         ),
     ],
 )

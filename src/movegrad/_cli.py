@@ -4,10 +4,13 @@ import argparse
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from movegrad._validate import shown, why
 from movegrad._version import __version__
 from movegrad.check import check
 from movegrad.problem import Problem
@@ -21,10 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checker.add_argument(
         "target", metavar="MODULE:OBJECT", help="a Problem or a function that returns one, in a module or a .py file"
     )
-    checker.add_argument("--max-states", type=int, default=5_000, help="test larger sets locally (default: %(default)s)")
+    checker.add_argument("--max-states", type=_integer, default=5_000, help="test larger sets locally (default: %(default)s)")
     checker.add_argument("--local", action="store_true", help="walk on the instance instead of listing its solutions: no proof")
     checker.add_argument("--no-compiled", action="store_true", help="leave out the compiled chain")
-    checker.add_argument("--seed", type=int, default=0, help="of the θ that are tried (default: %(default)s)")
+    checker.add_argument("--seed", type=_integer, default=0, help="of the θ that are tried (default: %(default)s)")
     commands.add_parser("version", help="print the version")
     options = parser.parse_args(arguments)
     if options.command == "version":
@@ -42,34 +45,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if report.ok else 1
 
 
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be an integer, got {shown(text)}.") from None
+
+
 def load(target: str) -> Problem:
     """The problem named by ``module:object`` or ``file.py:object``; a function is called without arguments."""
     place, _, name = target.rpartition(":")
     if not place:
-        raise ValueError(f"target must be MODULE:OBJECT, got {target!r}.")
-    module = _module(place)
-    if not hasattr(module, name):
-        raise ValueError(f"target must name an object of {place}, got {name!r}.")
-    found = getattr(module, name)
-    try:
+        raise ValueError(f"target must be MODULE:OBJECT, got {shown(target)}.")
+    with _told(f"target must name a module that can be imported, got {shown(place)}"):
+        module = _module(place)
+    with _told(f"target must name an object of {place:.60}, got {shown(name)}"):
+        found = getattr(module, name)
+    with _told(f"target must be callable without arguments, got {shown(name)}"):
         problem = found() if callable(found) and not isinstance(found, Problem) else found
-    except TypeError as error:
-        raise ValueError(f"target must be callable without arguments, got {name!r} ({error}).") from None
     if not isinstance(problem, Problem):
         raise ValueError(f"target must be a Problem or a function that returns one, got {type(problem).__name__}.")
     return problem
 
 
+@contextmanager
+def _told(sentence: str) -> Iterator[None]:
+    """Whatever the user's code raises, exits included, ends the sentence, with the line where it was raised."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ValueError) and str(error).startswith("target "):
+            raise
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        place = "" if line.filename == __file__ else f" in {Path(line.filename).name}:{line.lineno}"
+        raise ValueError(f"{sentence} ({type(error).__name__}: {why(error)}{place}).") from None
+
+
 def _module(place: str) -> Any:
     if not place.endswith(".py"):
         sys.path.insert(0, "")
-        try:
-            return importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            raise ValueError(f"target must name a module that can be imported, got {place!r} ({error}).") from None
+        return importlib.import_module(place)
     path = Path(place)
     if not path.is_file():
-        raise ValueError(f"target must name a file, got {place!r}, which does not exist.")
+        raise ValueError(f"target must name a file, got {shown(place)}, which does not exist.")
     name = f"movegrad_checked_{path.stem}"  # not the stem alone: a file random.py would stand for Python's own
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]

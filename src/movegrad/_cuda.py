@@ -31,8 +31,8 @@ from movegrad._cuda_memory import Memory, instances, uploaded, wrong_words
 from movegrad._device import Arrays, arrays_of
 from movegrad._disk_cache import Forgiving, keep_on_disk
 from movegrad._engine import warn_if_short
+from movegrad._explain import readable_errors
 from movegrad._kernel import Chains
-from movegrad._specialise import readable_errors
 from movegrad._validate import too_large
 from movegrad.problem import Problem, outside
 
@@ -62,7 +62,7 @@ def observe(problem: Problem, solutions: Any) -> Any:
     """T(y) of solutions (n, size) on the device: (n, d)."""
     arrays, n = arrays_of(solutions), len(solutions)
     with _device(arrays.index):
-        with readable_errors(problem.name):
+        with readable_errors(problem):
             kernel = compiled(observe_source_for(problem), arrays.index)
         stream = arrays.stream
         data, wrong = instances(arrays, problem, problem.packed), wrong_words(arrays, stream)

@@ -17,9 +17,10 @@ from numba.np.numpy_support import from_dtype
 from movegrad import _cuda_lowering
 from movegrad._build import Options, anything, bindings, identity
 from movegrad._cuda_source import NOTHING_WRONG, Span, Work, observe_text, run_text
+from movegrad._explain import readable_errors
 from movegrad._kernel import Plan
 from movegrad._reach import Reach
-from movegrad._specialise import generate, inner, jit, readable_errors, remake, while_unchanged
+from movegrad._specialise import generate, inner, jit, remake, while_unchanged
 from movegrad._validate import LARGEST
 from movegrad.problem import Kind, Problem
 from movegrad.schedules import Heat
@@ -104,11 +105,11 @@ def _dtypes(problem: Problem) -> tuple[tuple, tuple]:
 def checked(problem: Problem, options: Options, compile_it: Callable[[Source], Any]) -> Any:
     """Compile ``run``; what a compiler refuses is told in a sentence that names the function, its move and the problem."""
     try:
-        with readable_errors(problem.name):
+        with readable_errors(problem):
             return compile_it(source_for(problem, options))
     except ValueError as error:
         function = str(error).split(" of ", 1)[0]
-        move = _refused(problem, options, compile_it, function)
+        move = "" if " of move " in str(error) else _refused(problem, options, compile_it, function)
         told = str(error).replace("for a kernel", "for CUDA", 1)
         raise ValueError(told.replace(function, f"{function} of move {move!r}", 1) if move else told) from error
 

@@ -14,10 +14,13 @@ import numpy as np
 
 def on_device(value: Any) -> bool:
     """Whether this is an array on a GPU."""
-    if isinstance(value, (np.ndarray, float, int, list, tuple)):
+    if isinstance(value, (np.ndarray, float, int, list, tuple, type)):
         return False
-    on_cuda = getattr(value, "is_cuda", None)  # a tensor of PyTorch, which refuses the interface below if it needs a gradient
-    return bool(on_cuda) if on_cuda is not None else hasattr(value, "__cuda_array_interface__")
+    try:
+        on_cuda = getattr(value, "is_cuda", None)  # a tensor of PyTorch, which refuses the interface below if it needs a gradient
+        return bool(on_cuda) if on_cuda is not None else hasattr(value, "__cuda_array_interface__")
+    except Exception:  # of the value's own
+        return False
 
 
 @cache

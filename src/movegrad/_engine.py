@@ -16,6 +16,7 @@ import numpy as np
 from movegrad._build import Options, build
 from movegrad._clock import TICKS
 from movegrad._device import joined
+from movegrad._explain import ends_without_value, readable_errors
 from movegrad._kernel import (
     DONE,
     GOAL,
@@ -28,7 +29,6 @@ from movegrad._kernel import (
 )
 from movegrad._layout import Packed, offsets, pack
 from movegrad._rng import ODOMETER_SIZE
-from movegrad._specialise import readable_errors
 from movegrad._threads import get_threads, parallel, split
 from movegrad.problem import Problem, outside
 from movegrad.schedules import Steady
@@ -229,7 +229,7 @@ def run(
     plan = Plan(settings.seed, settings.call, settings.chains, settings.burn_in, float(settings.correction), every, pause())
     call = _Caller(kernel, batch, chains, plan, settings.start_name)
     if settings.time_limit is not None or not kernel.overloads:  # compile for these types, or load, before the clock starts
-        with readable_errors(batch.problem.name):
+        with readable_errors(batch.problem):
             call(settings.schedule.steps(0, 1, 1), False, 0, 0)
     begin = perf_counter()
     if settings.time_limit is None:
@@ -323,7 +323,13 @@ class _Caller:
 
     def __call__(self, heat, last: bool, low: int, high: int) -> int:
         """Let chains low…high−1 go to their goals for a while; returns the first that has not arrived, ``high`` if all have."""
-        found = self._kernel(*self._batch.packed, self._chains, self._plan, heat, last, low, high)
+        try:
+            found = self._kernel(*self._batch.packed, self._chains, self._plan, heat, last, low, high)
+        except TypeError as error:  # a function came to an end without a value
+            sentence = ends_without_value(self._batch.problem)
+            if sentence is None:
+                raise
+            raise ValueError(sentence) from error
         if found >= 0:
             e, c = divmod(found, self._plan.chains)
             at = self._chains.state_at[0]

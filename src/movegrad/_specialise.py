@@ -6,15 +6,12 @@ called functions, compiler options and the source of the draws. An edited move i
 process.
 """
 
-import re
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 from numba.core import config
-from numba.core.errors import NumbaError
 
 from movegrad._disk_cache import keep_on_disk
 from movegrad._reach import Reach, attributes, is_jitted, is_user_module, reads_of
@@ -98,23 +95,6 @@ def while_unchanged(make: Callable[..., tuple[Any, Reach]]) -> Callable:
         return found[0]
 
     return remembered
-
-
-@contextmanager
-def readable_errors(problem: str) -> Iterator[None]:
-    """Turn a compiler error into a sentence that names the user's function and line; the whole text stays as its cause."""
-    try:
-        yield
-    except NumbaError as error:
-        text = str(error)
-        function = next(iter(re.findall(r"(?:CPU|CUDA)Dispatcher\(<function (\w+) at", text)), "a function")
-        places = (f"{file}:{line}" for file, line in re.findall(r"at (\S+\.py) \((\d+)\)", text) if "site-packages" not in file)
-        told = (line for line in text.splitlines() if line.strip() and not line.startswith("Failed in"))
-        allocates = re.search(r"NRT required|_allocate|built-in function (zeros|ones|empty|full|array)>", text)
-        reason = "it allocates memory" if allocates else next(told, "Numba refuses it").rstrip(".")
-        raise ValueError(
-            f"{function} of {problem} must compile for a kernel, but {reason} ({next(places, 'unknown line')})."
-        ) from error
 
 
 def pure(function: Any) -> Callable:

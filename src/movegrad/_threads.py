@@ -24,7 +24,7 @@ def get_threads() -> int:
 
 def set_threads(n: int) -> None:
     """Use n threads from now on."""
-    _state["threads"] = integer_in(n, "threads", 1)
+    _state["threads"] = integer_in(n, "n", 1)
 
 
 def _pool(n: int) -> ThreadPoolExecutor:

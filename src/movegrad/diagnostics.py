@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from movegrad._kernel import ACCEPTED, DRAWN, INAPPLICABLE, INFEASIBLE
+from movegrad._validate import array_of, doubles
 
 
 def effective_sample_size(draws: np.ndarray) -> float:
@@ -14,6 +15,7 @@ def effective_sample_size(draws: np.ndarray) -> float:
     ESS = C·n / (1 + 2 Σ ρ_lag), where ρ combines the variance within and between chains (Vehtari et al., 2021, without
     rank normalization). NaN where nothing varies.
     """
+    draws = _chains(draws)
     chains, n = draws.shape
     if n < 4 or np.ptp(draws) == 0:
         return np.nan
@@ -34,6 +36,7 @@ def effective_sample_size(draws: np.ndarray) -> float:
 
 def r_hat(draws: np.ndarray) -> float:
     """Split R-hat of chains (C, n): near 1 if chains agree (Gelman et al., 2013). NaN where nothing varies."""
+    draws = _chains(draws)
     half = draws.shape[1] // 2
     if half < 2 or np.ptp(draws) == 0:
         return np.nan
@@ -42,6 +45,14 @@ def r_hat(draws: np.ndarray) -> float:
     if within == 0:
         return np.nan if between == 0 else np.inf
     return float(np.sqrt((half - 1) / half + between / within))
+
+
+def _chains(draws: Any) -> np.ndarray:
+    """(C, n) numbers; none may be missing but where nothing was recorded."""
+    array = array_of(draws, "draws")
+    if array.ndim != 2 or not len(array):
+        raise ValueError(f"draws must have two axes, chains and draws, and a chain at least, got shape {array.shape}.")
+    return doubles(array)
 
 
 class Info:

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from movegrad._reach import Reach, is_jitted
-from movegrad._validate import finite_vectors, instance_of, integer_in, positive, seed_in
-from movegrad.problem import Problem, outside
+from movegrad._validate import MOST, finite_vectors, instance_of, integer_in, positive, seed_in
+from movegrad.problem import Problem, encoded, outside
 from movegrad.proof.pure import PureProblem, solutions
 from movegrad.sampling import like_solutions
 from movegrad.start import as_solutions
@@ -45,7 +45,7 @@ def marginals(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndar
 def sample(problem: Problem, theta: Any, n: int, temperature: float = 1.0, seed: int = 0) -> np.ndarray:
     """n independent solutions for each θ, of shape (n, …, size)."""
     theta, oracle = _oracle(problem, theta, temperature)
-    return oracle.sample(theta, float(temperature), integer_in(n, "n", 1), np.random.default_rng(seed_in(seed)))
+    return oracle.sample(theta, float(temperature), integer_in(n, "n", 1, MOST), np.random.default_rng(seed_in(seed)))
 
 
 def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
@@ -61,7 +61,7 @@ def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.nda
 def fenchel_young(problem: Problem, theta: Any, y: Any, temperature: float = 1.0) -> np.ndarray:
     """ℓ_t(θ; y) = A_t(θ) − ⟨θ, T(y)⟩ − φ(y) = −t·log π(y) ≥ 0 for solutions y (…, size), of shape (…)."""
     theta, oracle = _oracle(problem, theta, temperature)
-    values = like_solutions(problem.encode(y), "y", theta.shape[:-1], problem)
+    values = like_solutions(encoded(problem, y, "y"), "y", theta.shape[:-1], problem)
     pure, rows = PureProblem(problem), values.reshape(-1, values.shape[-1])
     for row in rows:
         if not pure.contains(as_solutions(row, problem, "y")):
@@ -75,8 +75,8 @@ class Enumeration:
     """All solutions of a small problem: ``solutions`` (n, size), ``statistics`` (n, d) and ``phi`` (n,)."""
 
     def __init__(self, problem: Problem, limit: int = MAX_STATES) -> None:
-        pure = PureProblem(problem)
-        self.solutions = np.array(solutions(problem, limit))
+        pure = PureProblem(instance_of(problem, "problem", Problem))
+        self.solutions = np.array(solutions(problem, integer_in(limit, "limit", 1)))
         self.statistics = np.array([pure.statistic(y) for y in self.solutions])
         self.phi = np.array([pure.phi(y) for y in self.solutions])
         for array in (self.solutions, self.statistics, self.phi):  # kept with the problem
@@ -112,7 +112,7 @@ class Enumeration:
 
 def enumeration(problem: Problem) -> Enumeration:
     """All solutions, found once for each problem, unless something changes that its functions read."""
-    reach, table = vars(problem).get("_enumeration", (None, None))
+    reach, table = vars(instance_of(problem, "problem", Problem)).get("_enumeration", (None, None))
     if reach is None or not reach.unchanged():
         reach, table = Reach(*_functions(problem)), Enumeration(problem)
         problem._enumeration = reach, table  # type: ignore[attr-defined]

@@ -19,8 +19,8 @@ from jax.custom_derivatives import SymbolicZero
 
 from movegrad import start as starts
 from movegrad._device import arrays_of, on_device
-from movegrad._validate import choice, instance_of, positive
-from movegrad.problem import Problem
+from movegrad._validate import array_of, choice, instance_of, native, positive
+from movegrad.problem import Problem, encoded
 from movegrad.sampling import ESTIMATORS, jacobian_product, make_settings, observe, one_step, sample
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -218,7 +218,8 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
     ``vmap`` puts axes in front. Examples that it adds are numbered as if they were alone; equal keys share one call.
     """
     axes, d = theta.ndim, theta.shape[-1]
-    if not any(isinstance(a, jax.core.Tracer) for a in (theta, bits, *others)) and on_device(theta):
+    traced = any(isinstance(a, jax.core.Tracer) for a in (theta, bits, *others))
+    if not traced and on_device(theta):
         return _call_on_device(function, theta, others, bits)
 
     def host(bits: Any, theta: Any, *others: Any) -> np.ndarray:
@@ -238,6 +239,8 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
             out[chosen] = function(*given, int(seed), index).reshape(len(chosen), n, -1)
         return out.reshape(*lead, *theta.shape[-axes:-1], d + extra).astype(theta.dtype)
 
+    if not traced:
+        return jnp.asarray(host(bits, theta, *others))  # JAX would wrap an error in a page of its own
     shape = jax.ShapeDtypeStruct((*theta.shape[:-1], d + extra), theta.dtype)
 
     @jax.custom_jvp
@@ -282,7 +285,7 @@ def _bits(key: Any) -> jax.Array:
 
 def _checked(theta: Any, problem: Problem) -> jax.Array:
     """What can be known of θ while JAX traces; its values are checked when the chains run."""
-    theta = jnp.asarray(theta)
+    theta = _jax_array(theta, "theta")
     if not jnp.issubdtype(theta.dtype, jnp.floating):
         raise ValueError(f"theta must be of a floating dtype, got {theta.dtype}.")
     if theta.ndim == 0 or theta.shape[-1] != problem.size or theta.size == 0:
@@ -291,10 +294,17 @@ def _checked(theta: Any, problem: Problem) -> jax.Array:
 
 
 def _solutions(y: Any, theta: jax.Array, problem: Problem) -> jax.Array:
-    y, shape = jnp.asarray(problem.encode(y)), (*theta.shape[:-1], len(problem.solution))
+    y, shape = _jax_array(encoded(problem, y, "y"), "y"), (*theta.shape[:-1], len(problem.solution))
     if y.shape != shape:
-        raise ValueError(f"y must have shape {shape}, got {y.shape}.")
+        raise ValueError(f"y must have shape {shape}, got {y.shape} for theta of shape {theta.shape}.")
     return y
+
+
+def _jax_array(value: Any, name: str) -> jax.Array:
+    if isinstance(value, jax.Array):
+        return value
+    with np.errstate(over="ignore"):  # what is beyond float32 is infinite, and refused as such
+        return jnp.asarray(native(array_of(value, name)))
 
 
 def _reduce(values: jax.Array, reduction: str) -> jax.Array:

@@ -1,5 +1,6 @@
 """Pictures: a routing plan on a map, and beside it when every stop is served."""
 
+import math
 import os
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 try:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -16,7 +18,7 @@ try:
 except ImportError as error:
     raise ImportError('movegrad.plot needs matplotlib: pip install "movegrad[plot]".') from error
 
-from movegrad._validate import array_of, finite_vectors, instance_of
+from movegrad._validate import array_of, doubles, finite_vectors, instance_of, sequence, shown, why
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.problem import encode
 
@@ -67,17 +69,18 @@ def routes(
     """
     instance_of(instance, "instance", Instance)
     plan = _plan(instance, routes)
-    worth = (
-        None
-        if prizes is None
-        else finite_vectors(array_of(prizes, "prizes").reshape(-1).astype(float), "prizes", instance.requests)
-    )
+    if prizes is not None:
+        prizes = finite_vectors(doubles(array_of(prizes, "prizes")).reshape(-1), "prizes", instance.requests)
+    if title is not None:
+        instance_of(title, "title", str)
+    if path is not None and not isinstance(path, (str, Path)):
+        raise ValueError(f"path must be the name of a file, got {shown(path)}.")
     figure, on_map, in_time = _axes(axes, instance.requests)
-    _draw_map(on_map, instance, plan, worth)
+    _draw_map(on_map, instance, plan, prizes)
     _draw_times(in_time, instance, plan)
-    figure.suptitle(_title(instance, plan, worth) if title is None else title)
+    figure.suptitle(_title(instance, plan, prizes) if title is None else title)
     if instance.requests <= LABELED:
-        _number_map(on_map, places(instance), _areas(worth, instance.requests))
+        _number_map(on_map, places(instance), _areas(prizes, instance.requests))
     if path is not None:
         _save(figure, Path(path))
     return figure
@@ -85,8 +88,9 @@ def routes(
 
 def timetable(instance: Instance, route: Sequence[int]) -> tuple[list[Stop], float]:
     """The stops of a route that leaves when the depot opens and waits where it is early, and when it is back."""
+    instance_of(instance, "instance", Instance)
     at, free, stops = 0, instance.windows[0, 0] + instance.service[0], []
-    for i in route:
+    for i in _stops(instance, route):
         arrival = free + instance.durations[at, i]
         begin = max(arrival, instance.windows[i, 0])
         at, free = i, begin + instance.service[i]
@@ -96,7 +100,7 @@ def timetable(instance: Instance, route: Sequence[int]) -> tuple[list[Stop], flo
 
 def places(instance: Instance) -> np.ndarray:
     """(n+1, 2) the coordinates; without them, points whose distances come near the mean durations of both directions."""
-    if instance.coordinates is not None:
+    if instance_of(instance, "instance", Instance).coordinates is not None:
         return np.asarray(instance.coordinates)
     squares = (0.5 * (instance.durations + instance.durations.T)) ** 2
     np.fill_diagonal(squares, 0.0)
@@ -176,7 +180,7 @@ def _areas(prizes: np.ndarray | None, n: int) -> np.ndarray:
     base = 42.0 if n <= LABELED else 30.0
     if prizes is None or prizes.max(initial=0.0) <= 0:
         return np.full(n, base)
-    return base * (0.35 + 1.65 * np.maximum(prizes, 0.0) / prizes.max())
+    return base * (0.35 + 1.65 * (np.maximum(prizes, 0.0) / prizes.max()))
 
 
 def _legend(instance: Instance, owner: np.ndarray, prizes: np.ndarray | None) -> list[Any]:
@@ -300,17 +304,25 @@ def _style(r: int) -> str:
 
 def _plan(instance: Instance, routes: Any) -> list[list[int]]:
     if not isinstance(routes, (list, tuple)) or not all(isinstance(route, (list, tuple, np.ndarray)) for route in routes):
-        raise ValueError(f"routes must be a list of lists of requests, got {type(routes).__name__} {routes!r:.60}.")
-    plan = [list(route) for route in routes if len(route)]
-    encode(plan, instance.requests)  # refuses what is no request, or there twice
-    return [[int(stop) for stop in route] for route in plan]
+        raise ValueError(f"routes must be a list of lists of requests, got {type(routes).__name__} {shown(routes)}.")
+    encode(routes, instance.requests)  # refuses what is no request, or there twice
+    return [[int(stop) for stop in route] for route in routes if len(route)]
+
+
+def _stops(instance: Instance, route: Any) -> list[int]:
+    """A single route; it may be empty."""
+    try:
+        return next(iter(_plan(instance, [route])), [])
+    except ValueError as error:
+        raise ValueError(f"route must be a list of requests, but {error}") from None
 
 
 def _axes(axes: Any, n: int) -> tuple[Any, Any, Any]:
     if axes is not None:
-        if np.shape(axes) != (2,) or not all(hasattr(a, "figure") for a in axes):
-            raise ValueError(f"axes must be two matplotlib axes, for map and times, got {axes!r:.60}.")
-        return axes[0].figure, *axes
+        two = sequence(axes, "axes", "two matplotlib axes, for map and times")
+        if len(two) != 2 or not all(isinstance(a, Axes) for a in two):
+            raise ValueError(f"axes must be two matplotlib axes, for map and times, got {shown(axes)}.")
+        return two[0].figure, *two
     figure = Figure(figsize=(12.5, min(max(3.4, LANE * n + 1.2), 10.5)), layout="constrained")
     return figure, *figure.subplots(1, 2)
 
@@ -319,12 +331,15 @@ def _title(instance: Instance, plan: list[list[int]], prizes: np.ndarray | None)
     served = [i for route in plan for i in route]
     cost = sum(instance.costs[a, b] for route in plan for a, b in zip([0, *route], [*route, 0], strict=True))  # type: ignore[index]
     text = f"{len(plan)} route{'s' * (len(plan) != 1)}, {len(served)} of {instance.requests} requests, cost {cost:,.6g}"
-    return text if prizes is None else f"{text}, objective {sum(prizes[i - 1] for i in served) - cost:,.6g}"
+    return text if prizes is None else f"{text}, objective {math.fsum([*(prizes[i - 1] for i in served), -cost]):,.6g}"
 
 
 def _save(figure: Figure, path: Path) -> None:
     """The file is complete or as it was before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
-    figure.savefig(part, dpi=130)
-    os.replace(part, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.stem}.part{path.suffix}")
+        figure.savefig(part, dpi=130)
+        os.replace(part, path)
+    except (OSError, ValueError) as error:  # ValueError: of matplotlib, for an unknown kind of file
+        raise ValueError(f"path must be a picture that can be written, got {shown(str(path))} ({why(error)}).") from error

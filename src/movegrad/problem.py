@@ -48,9 +48,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._explain import RETURNS, place, returns_nothing
 from movegrad._layout import pack
 from movegrad._specialise import is_jitted, jit
-from movegrad._validate import array_of, integer_in, positive
+from movegrad._validate import array_of, flag, function_of, instance_of, integer_in, native, positive, sequence, shown
 
 Jitted = Callable[..., Any]
 
@@ -73,6 +74,7 @@ class Move:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        instance_of(self.name, "name of a move", str)
         for name, arity in _MOVE_ARITY.items():
             what, function = f"{name} of move {self.name!r}", getattr(self, name)
             if name == "changes" and isinstance(function, (int, np.integer)):
@@ -110,6 +112,9 @@ class Kind(NamedTuple):
 _MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
 _LASTING = ("data", "state", "moves", "size", "functions", "packed", "kind", "weights")
 _ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "improve": 3, "applicable": 2}
+
+
+_ORACLE = ("log_partition", "marginals", "sample")
 
 
 class Problem:
@@ -168,15 +173,15 @@ class Problem:
         oracle: Any = None,
         name: str = "",
     ) -> None:
-        self.name = name or type(self).__name__
+        self.name = instance_of(name, "name", str) or type(self).__name__
         self.data = _record(data, f"data of {self.name}", one_dimensional=False)
         self.state = _record(state, f"state of {self.name}", one_dimensional=True)
-        self.moves = tuple(moves) if isinstance(moves, Sequence) else moves
+        self.moves = tuple(sequence(moves, f"moves of {self.name}", "one or more movegrad.Move"))
         self.size = integer_in(size, f"size of {self.name}", 1)
         self.functions = Functions(prepare, statistic, phi, contains, random, greedy, improve, applicable)
-        self.guided = guided
-        self.uniform = uniform
-        self.states = states
+        self.guided = flag(guided, f"guided of {self.name}")
+        self.uniform = flag(uniform, f"uniform of {self.name}")
+        self.states = None if states is None else function_of(states, f"states of {self.name}", 0, "no arguments")
         self.oracle = oracle
         self._validate()
         self.packed = pack([self.data])  # what kernels see: writable, since Numba has another type for what is not
@@ -227,8 +232,8 @@ class Problem:
         return {}
 
     def _validate(self) -> None:
-        if not isinstance(self.moves, tuple) or not self.moves or not all(isinstance(m, Move) for m in self.moves):
-            raise ValueError(f"moves of {self.name} must be a sequence of one or more movegrad.Move, got {self.moves!r}.")
+        if not self.moves or not all(isinstance(m, Move) for m in self.moves):
+            raise ValueError(f"moves of {self.name} must be a sequence of one or more movegrad.Move, got {shown(self.moves)}.")
         if len(self.moves) > 62:
             raise ValueError(f"moves of {self.name} must be at most 62, got {len(self.moves)}.")
         for name, arity in _ARITY.items():
@@ -241,6 +246,9 @@ class Problem:
                 f"size of {self.name} must be {len(self.solution)}, the length of the solution, unless a statistic is given, "
                 f"got {self.size}."
             )
+        absent = [name for name in _ORACLE if self.oracle is not None and not _has(self.oracle, name)]
+        if absent:
+            raise ValueError(f"oracle of {self.name} must have the methods {', '.join(_ORACLE)}, got one without {absent[0]}.")
         asking = [m.name for m in self.moves if m.applicable_after is not None]
         if self.functions.applicable is None and asking:
             raise ValueError(f"applicable of {self.name} must be given, since move {asking[0]!r} has applicable_after.")
@@ -257,6 +265,9 @@ def _check_function(function: Any, what: str, arity: int, required: bool = False
     found = len(inspect.signature(function.py_func).parameters)
     if found != arity:
         raise ValueError(f"{what} must take {arity} arguments, got one that takes {found}.")
+    wanted = RETURNS.get(what.split(" ", 1)[0])
+    if wanted is not None and returns_nothing(function.py_func):
+        raise ValueError(f"{what} must return {wanted.text}, got a function without a return ({place(function)}).")
 
 
 def _record(record: Any, what: str, one_dimensional: bool) -> Any:
@@ -271,9 +282,24 @@ def _record(record: Any, what: str, one_dimensional: bool) -> Any:
             raise ValueError(f"{str(error)[:-1]} in field {name!r}.") from None
         if one_dimensional and array.ndim != 1:
             raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
-        arrays.append(np.array(array, array.dtype.newbyteorder("=")))  # Numba knows no other order of bytes
+        arrays.append(np.array(native(array)))
         arrays[-1].setflags(write=False)
     return type(record)(*arrays)
+
+
+def _has(value: Any, name: str) -> bool:
+    try:
+        return callable(getattr(value, name, None))
+    except Exception:  # of the value's own
+        return False
+
+
+def encoded(problem: Problem, value: Any, name: str) -> Any:
+    """``problem.encode``, where an error also tells which argument was to be read."""
+    try:
+        return problem.encode(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be in the set, but {error}") from None
 
 
 class NotInSet(ValueError):

@@ -10,11 +10,28 @@ from movegrad import start as starts
 from movegrad._build import Options, observer
 from movegrad._device import arrays_of, device_vectors, highest, joined, on_device
 from movegrad._engine import Batch, Run, Settings, pause, ragged_batch, run, shared_batch
+from movegrad._explain import readable_errors
 from movegrad._kernel import BEST_OBJECTIVE, NOT_LOADED, OBJECTIVE, TO_IMPROVE
 from movegrad._threads import get_threads
-from movegrad._validate import array_of, choice, finite_vectors, instance_of, integer_in, listed, positive, seed_in, unmasked
+from movegrad._validate import (
+    MOST,
+    array_of,
+    choice,
+    finite_vectors,
+    flag,
+    function_of,
+    instance_of,
+    integer_in,
+    listed,
+    positive,
+    positives,
+    seed_in,
+    sequence,
+    shown,
+    takes,
+)  # fmt: skip
 from movegrad.diagnostics import Info
-from movegrad.problem import NotInSet, Problem, outside
+from movegrad.problem import NotInSet, Problem, encoded, outside
 from movegrad.schedules import Annealing, Custom, Hot, Schedule, Steady
 
 ESTIMATORS = ("mean", "recycled")
@@ -111,6 +128,7 @@ def sample(
     """
     choice(estimator, "estimator", ESTIMATORS)
     batch, shape = make_batch(problem, theta)
+    best, iterates = flag(best, "best"), flag(iterates, "iterates")
     options = Options(recycle=estimator == "recycled", best=best)
     trace = integer_in(trace, "trace", 0) if time_limit is None else 0
     if iterates and not trace:
@@ -162,8 +180,9 @@ def solve(
     """
     batch, shape = make_batch(problem, theta)
     settings = make_settings(
-        steps=steps, time_limit=time_limit, schedule=schedule or Annealing(*batch.problem.cooling), chains=chains,
-        options=Options(best=True), correction=correction, seed=seed,
+        steps=steps, time_limit=time_limit, chains=chains,
+        schedule=Annealing(*batch.problem.cooling) if schedule is None else schedule,
+        options=Options(best=True), correction=flag(correction, "correction"), seed=seed,
     )  # fmt: skip
     found: list[tuple[int, Any, Any]] = []
     if schedule is None:
@@ -233,7 +252,7 @@ def one_step(
         )
     options = Options(first_step=True)
     settings = make_settings(steps=1, temperature=temperature, options=options, start_name="y")
-    y = y if shape is None else like_solutions(batch.problem.encode(y), "y", shape, batch.problem)
+    y = y if shape is None else like_solutions(encoded(batch.problem, y, "y"), "y", shape, batch.problem)
     result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
     if (values != values).any():
@@ -254,20 +273,23 @@ def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch,
     if isinstance(problem, Problem):
         array = vectors(theta, "theta", problem.size)
         return shared_batch(problem, array.reshape(-1, problem.size)), array.shape[:-1]
-    try:
-        problems = list(problem)
-    except TypeError:
-        raise ValueError(f"problem must be a Problem or a sequence of them, got {type(problem).__name__}.") from None
-    if not problems:
-        raise ValueError("problem must not be an empty sequence, got one.")
-    for p in problems:
-        instance_of(p, "problem", Problem)
+    problems = problems_of(problem)
     thetas = listed(theta, "theta", len(problems), "problems")
     rows = [vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, thetas, strict=True))]
     for e, row in enumerate(rows):
         if row.ndim != 1:
             raise ValueError(f"theta[{e}] must have one axis, got shape {row.shape}.")
     return ragged_batch(problems, rows), None
+
+
+def problems_of(problem: Any) -> list[Problem]:
+    """The problems of a list; it is read again later, so that an iterator will not do."""
+    problems = sequence(problem, "problem, if it is not a Problem,", "problems")
+    if not problems:
+        raise ValueError("problem must not be an empty sequence, got one.")
+    for p in problems:
+        instance_of(p, "problem", Problem)
+    return problems
 
 
 def make_settings(
@@ -284,9 +306,10 @@ def make_settings(
 ) -> Settings:
     """Validated settings."""
     if (steps is None) == (time_limit is None):
-        raise ValueError(f"exactly one of steps and time_limit must be given, got steps={steps} and time_limit={time_limit}.")
+        got = f"steps={shown(steps)} and time_limit={shown(time_limit)}"
+        raise ValueError(f"exactly one of steps and time_limit must be given, got {got}.")
     if time_limit is not None:
-        positive(time_limit, "time_limit")
+        time_limit = positive(time_limit, "time_limit")
     else:
         steps = integer_in(steps, "steps", 1)
     burn_in = integer_in(burn_in, "burn_in", 0)
@@ -295,16 +318,14 @@ def make_settings(
     if schedule is None:
         schedule = Steady()
     elif not isinstance(schedule, Annealing):
-        if not callable(schedule):
-            raise ValueError(f"schedule must be a callable k → t or an Annealing, got {schedule!r}.")
-        schedule = Custom(schedule)
+        schedule = Custom(function_of(schedule, "schedule", 1, "the step k"))
     return Settings(
         steps=steps,
         time_limit=time_limit,
-        temperature=_temperature(temperature),
+        temperature=positives(temperature, "temperature"),
         schedule=schedule,
         burn_in=burn_in,
-        chains=_chains(chains),
+        chains=integer_in(chains, "chains", 1, MOST),
         seed=seed_in(seed),
         call=seed_in(call, "call"),
         **others,
@@ -317,7 +338,10 @@ def run_from(
 ) -> tuple[Run, tuple[np.ndarray, np.ndarray]]:  # fmt: skip
     """Run from a start; also returns the starting solutions, from which the same chains can be run again."""
     if isinstance(settings.temperature, np.ndarray) and len(settings.temperature) != batch.examples:
-        raise ValueError(f"temperature must be a number or {batch.examples} of them, got {len(settings.temperature)}.")
+        got = len(settings.temperature)
+        raise ValueError(f"temperature must be a number or {batch.examples} of them, one for each row of theta, got {got}.")
+    if progress is not None:
+        function_of(progress, "progress", 1, "the fraction done")
     chosen = starts.resolve(start)
     keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
     problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
@@ -327,12 +351,22 @@ def run_from(
 
         solutions, kinds = _device_start.flatten(chosen, request, settings.start_name, arrays_of(batch.theta))
     else:
-        solutions, kinds = starts.flatten(chosen(request), request, settings.start_name)
+        solutions, kinds = starts.flatten(_asked(chosen, request), request, settings.start_name)
     guide = None if guide is None else like_theta(guide, "guide", batch, problem)
     result = run(batch, settings, solutions, kinds, keys, guide, direction, progress)
     if (memory := starts.memory(chosen)) is not None:
         memory.remember(keys, list(result.solutions))
     return result, (solutions, kinds)
+
+
+def _asked(start: Callable, request: starts.Request) -> Any:
+    """What a start says; a function with other arguments is refused, and not for an error of its own."""
+    try:
+        return start(request)
+    except TypeError:
+        if takes(start, 1):
+            raise
+        raise ValueError(f"start must be callable with a Request, got {shown(start)}, which takes other arguments.") from None
 
 
 def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: Any) -> Run:
@@ -353,6 +387,9 @@ def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
         return given, _cuda.observe(problem, given)
     solutions = np.ascontiguousarray(starts.as_solutions(y, problem, "y"))
     out, kernel, first = np.zeros((len(solutions), problem.size)), observer(problem), 0
+    if not kernel.overloads:
+        with readable_errors(problem):
+            kernel(*problem.packed, 0, solutions[:0], out, 0, pause())
     while first < len(solutions):  # again and again, lest Ctrl-C wait
         found = kernel(*problem.packed, 0, solutions, out, first, pause())
         if found >= 0:
@@ -391,7 +428,7 @@ def like_solutions(value: Any, name: str, shape: tuple[int, ...], problem: Probl
     if array.ndim == 2 and len(array) == np.prod(shape):
         array = array.reshape(*shape, size)
     if array.ndim > 1 and tuple(array.shape[:-1]) != tuple(shape):
-        raise ValueError(f"{name} must have shape {(*shape, size)}, got {array.shape}.")
+        raise ValueError(f"{name} must have shape {(*shape, size)}, got {array.shape} for theta with the leading axes {shape}.")
     return array if on_device(array) else np.broadcast_to(array, (*shape, size))
 
 
@@ -413,21 +450,8 @@ def vectors(value: Any, name: str, size: int) -> Any:
 def _keys(index: Any, examples: int) -> np.ndarray:
     keys = arrays_of(index).numpy(index) if on_device(index) else array_of(index, "index")
     if keys.dtype.kind not in "iu" or keys.shape != (examples,):
-        raise ValueError(f"index must be {examples} integers, got shape {keys.shape} of {keys.dtype}.")
+        raise ValueError(f"index must be {examples} integers, one for each row of theta, got shape {keys.shape} of {keys.dtype}.")
     return keys.astype(np.int64)
-
-
-def _chains(value: Any) -> int:
-    chains = integer_in(value, "chains", 1)
-    if chains >= 2**31:
-        raise ValueError(f"chains must be < 2**31, got {chains}.")
-    return chains
-
-
-def _temperature(value: Any) -> Any:
-    if np.ndim(value) == 0:
-        return positive(value.item() if isinstance(value, np.ndarray) else value, "temperature")
-    return np.array([positive(t, "temperature") for t in np.asarray(unmasked(value, "temperature"), object).reshape(-1).tolist()])
 
 
 def _winners(result: Run) -> tuple[list[Any], Any]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from movegrad._validate import positive
+from movegrad._validate import positive, shown
 
 Schedule = Callable[[int], float]
 
@@ -30,8 +30,8 @@ def constant(temperature: float) -> Schedule:
 
 def truncated_geometric(start: float, decay: float, final: float) -> Schedule:
     """max(decayᵏ·start, final): the schedule of the paper's burn-in study."""
-    start, final = positive(start, "start"), positive(final, "final")
-    if positive(decay, "decay") >= 1.0:
+    start, decay, final = positive(start, "start"), positive(decay, "decay"), positive(final, "final")
+    if decay >= 1.0:
         raise ValueError(f"decay must be in (0, 1), got {decay}.")
     return lambda k: max(decay**k * start, final)
 
@@ -45,8 +45,8 @@ class Annealing:
     longest = 1 << 62  # steps of one Heat
 
     def __post_init__(self) -> None:
-        positive(self.start, "start")
-        positive(self.end, "end")
+        object.__setattr__(self, "start", positive(self.start, "start"))
+        object.__setattr__(self, "end", positive(self.end, "end"))
 
     def steps(self, first: int, count: int, total: int) -> Heat:
         """By steps, the temperatures depend on the number of the step alone, not on how the run is cut into blocks."""
@@ -101,10 +101,11 @@ class Custom:
         return self.steps(first, count, 0)
 
     def _inverse(self, k: int) -> float:
+        t = self.schedule(k)
         try:
-            return 1.0 / positive(self.schedule(k), "temperature")
+            return 1.0 / positive(t, "temperature")
         except ValueError:
-            raise ValueError(f"schedule must give numbers > 0, got {self.schedule(k)!r} at step {k}.") from None
+            raise ValueError(f"schedule must give numbers > 0, got {shown(t)} at step {k}.") from None
 
 
 _STEADY = Heat(np.ones(1), 0, _CONSTANT_SHIFT)

@@ -20,8 +20,8 @@ import numpy as np
 from movegrad._device import on_device
 from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_LOADED, TO_IMPROVE
 from movegrad._rng import stream_keys
-from movegrad._validate import array_of, listed
-from movegrad.problem import Problem
+from movegrad._validate import array_of, listed, shown
+from movegrad.problem import Problem, encoded
 
 
 class Request(NamedTuple):
@@ -129,9 +129,9 @@ class Given:
     def _encoded(self, problems: Sequence[Problem]) -> Any:
         """Routes and the like as arrays."""
         if all(p is problems[0] for p in problems):
-            return problems[0].encode(self.solutions)
+            return encoded(problems[0], self.solutions, self.name)
         if isinstance(self.solutions, (list, tuple)) and len(self.solutions) == len(problems):
-            return [p.encode(s) for p, s in zip(problems, self.solutions, strict=True)]
+            return [encoded(p, s, self.name) for p, s in zip(problems, self.solutions, strict=True)]
         return self.solutions
 
     def _rows(self, given: Any, request: Request, size: int) -> np.ndarray:
@@ -190,11 +190,13 @@ def resolve(start: Any, lasting: bool = False) -> Start:
     """Turn a word or an array into a start. Only an object that lasts, such as a layer, can mean "persistent" by the word."""
     if isinstance(start, str):
         if start not in WORDS:
-            raise ValueError(f"start must be one of {', '.join(map(repr, WORDS))}, an array or a callable, got {start!r}.")
+            raise ValueError(f"start must be one of {', '.join(map(repr, WORDS))}, an array or a callable, got {shown(start)}.")
         words: dict[str, Start] = {"random": random, "greedy": greedy, "target": target, "heuristic": Heuristic(), "data": data}
         if start == "persistent" and not lasting:
             raise ValueError("start must be a movegrad.start.Persistent kept from call to call, got 'persistent'.")
         return Persistent() if start == "persistent" else words[start]
+    if isinstance(start, type):
+        raise ValueError(f"start must be an object, got the class {start.__name__}.")
     return start if callable(start) else Given(start)
 
 

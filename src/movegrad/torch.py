@@ -32,9 +32,9 @@ from movegrad._build import Options
 from movegrad._device import joined, on_device
 from movegrad._engine import Run
 from movegrad._rng import stream_keys
-from movegrad._validate import array_of, choice, instance_of, listed, positive, seed_in
+from movegrad._validate import array_of, choice, instance_of, integer_in, listed, positive, seed_in, sequence, shown, why
 from movegrad.diagnostics import Info
-from movegrad.problem import Problem
+from movegrad.problem import Problem, encoded
 from movegrad.sampling import (
     ESTIMATORS,
     covariance_over_t,
@@ -42,6 +42,7 @@ from movegrad.sampling import (
     make_settings,
     observe,
     one_step,
+    problems_of,
     run_again,
     run_from,
     vectors,
@@ -107,9 +108,7 @@ class LocalSearchLayer(nn.Module):
     ) -> None:
         super().__init__()
         choice(estimator, "estimator", ESTIMATORS)
-        problem = list(problem) if isinstance(problem, (list, tuple)) else problem
-        for p in problem if isinstance(problem, list) else [problem]:
-            instance_of(p, "problem", Problem)
+        problem = problem if isinstance(problem, Problem) else problems_of(problem)
         if isinstance(schedule, Annealing):
             raise ValueError(f"schedule must be a callable k → t, since a layer runs its chains again, got {schedule}.")
         self.problem = problem
@@ -151,7 +150,7 @@ class LocalSearchLayer(nn.Module):
             if _is_empty(_tensor(theta), problem):
                 return theta.clone()
             return _Expectation.apply(theta, self, problem, start, index, guide, call)
-        theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
+        theta = [_tensor(t) for t in listed(theta, "theta", len(problems_of(problem)), "problems")]
         for e, t in enumerate(theta):
             if t.ndim != 1 or not t.is_floating_point():
                 raise ValueError(f"theta[{e}] must have one axis and a floating dtype, got shape {tuple(t.shape)} of {t.dtype}.")
@@ -201,8 +200,10 @@ class LocalSearchLayer(nn.Module):
         return {"calls": self.calls, "ends": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        _set_ends(self.start, state["ends"], self.settings.chains)
-        self._memory.calls = int(state["calls"])
+        state = _saved(state, self, "calls", "ends")
+        calls = integer_in(state["calls"], "calls in the state_dict of LocalSearchLayer", 0)
+        _set_ends(self.start, state["ends"], self.settings.chains, "ends in the state_dict of LocalSearchLayer")
+        self._memory.calls = calls
 
     def extra_repr(self) -> str:
         budget = f"steps={self.settings.steps}" if self.settings.time_limit is None else f"time_limit={self.settings.time_limit}"
@@ -282,16 +283,14 @@ class FenchelYoungLoss(nn.Module):
         chosen = self.start if chosen is None else starts.resolve(chosen)
         if not isinstance(problem, Problem):
             return self._ragged(theta, y, problem, chosen, index, guide, y_is, call)
-        theta = _tensor(theta)
-        values = _beside(theta, problem.encode(y), "y")
+        theta = _tensor(theta, problem.size)
+        values = _beside(theta, encoded(problem, y, "y"), "y")
         many = theta.ndim == 1 and values.ndim == 2
         if values.shape[-1:] != (len(problem.solution),) and values.shape[-1:] != (problem.size,):
             raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {tuple(values.shape)}.")
         if not many and tuple(values.shape[:-1]) != tuple(theta.shape[:-1]):
             raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(values.shape)}.")
         if 0 in values.shape:
-            if theta.shape[-1] != problem.size:
-                raise ValueError(f"theta must have a last axis of {problem.size} entries, got shape {tuple(theta.shape)}.")
             return _reduce((theta * theta.new_zeros(*values.shape[:-1], problem.size)).sum(-1), self.reduction)
         if chosen is None:
             chosen = self.persistent if many else self.layer.start if y_is == "mean" else starts.target
@@ -306,9 +305,9 @@ class FenchelYoungLoss(nn.Module):
     def _ragged(
         self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any, y_is: str | None, call: int | None
     ) -> Tensor:
-        theta = [_tensor(t) for t in listed(theta, "theta", len(problem), "problems")]
+        theta = [_tensor(t) for t in listed(theta, "theta", len(problems_of(problem)), "problems")]
         given = zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)
-        rows = [_beside(t, p.encode(v), "y") for t, p, v in given]
+        rows = [_beside(t, encoded(p, v, "y"), "y") for t, p, v in given]
         for row, p in zip(rows, problem, strict=True):
             if tuple(row.shape) not in ((len(p.solution),), (p.size,)):
                 raise ValueError(
@@ -327,8 +326,9 @@ class FenchelYoungLoss(nn.Module):
         return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        _set_ends(self.persistent, state["persistent"], self.layer.settings.chains)
-        _set_ends(self.start, state["start"], self.layer.settings.chains)
+        state, chains = _saved(state, self, "persistent", "start"), self.layer.settings.chains
+        _set_ends(self.persistent, state["persistent"], chains, "persistent in the state_dict of FenchelYoungLoss")
+        _set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
 
 
 class OneStepLoss(nn.Module):
@@ -350,15 +350,16 @@ class OneStepLoss(nn.Module):
 
     @_not_compiled
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
-        theta, guide = _tensor(theta), _guide(guide)
-        values = _beside(theta, self.problem.encode(y), "y")
+        theta, guide = _tensor(theta, self.problem.size), _guide(guide)
+        values = _beside(theta, encoded(self.problem, y, "y"), "y")
         if theta.ndim == 1 and values.ndim == 2:
             theta = theta.expand(len(values), -1)
             if guide is not None:
                 guide = vectors(guide, "guide", self.problem.size)
                 guide = guide.expand(theta.shape) if isinstance(guide, Tensor) else np.broadcast_to(guide, theta.shape)
         if values.shape[:-1] != tuple(theta.shape[:-1]) or values.shape[-1:] != (len(self.problem.solution),):
-            raise ValueError(f"y must have shape {(*theta.shape[:-1], len(self.problem.solution))}, got {tuple(values.shape)}.")
+            wanted, given = (*theta.shape[:-1], len(self.problem.solution)), tuple(values.shape)
+            raise ValueError(f"y must have shape {wanted}, got {given} for theta of shape {tuple(theta.shape)}.")
         if _is_empty(theta, self.problem):
             return _reduce(theta.sum(-1), self.reduction)
         loss, gradient = one_step(self.problem, _array(theta), values, temperature=self.temperature, guide=guide)
@@ -484,24 +485,36 @@ def _array(value: Any, name: str = "theta") -> Any:
     if value.is_cuda:
         return value.detach()
     if value.device.type != "cpu":
-        raise ValueError(f"{name} must be on the CPU or a CUDA device, got device {value.device}.")
-    if value.layout != torch.strided:
-        raise ValueError(f"{name} must be a dense tensor, got one of layout {value.layout}.")
+        raise ValueError(f"{name} must be on the CPU or a CUDA device, got a tensor on device {value.device}.")
+    if value.layout != torch.strided or value.is_nested:
+        raise ValueError(f"{name} must be a dense tensor, got {_described(value)}.")
     value = value.detach().resolve_neg()
     known = not value.is_floating_point() or value.dtype in (torch.float32, torch.float64)
-    return (value if known else value.double()).numpy()
+    try:
+        return (value if known else value.double()).numpy()
+    except (RuntimeError, TypeError) as error:  # complex, quantized
+        raise ValueError(f"{name} must be a tensor of real numbers, got {_described(value)} ({why(error)}).") from None
+
+
+def _described(value: Tensor) -> str:
+    return f"a {'nested' if value.is_nested else str(value.layout).removeprefix('torch.')} tensor of {value.dtype}"
 
 
 def _guide(value: Any) -> Any:
     """A guide for one problem or a list of them, as arrays."""
     if value is None or isinstance(value, (Tensor, np.ndarray)):
         return None if value is None else _array(value, "guide")
-    return [_array(v, "guide") for v in value]
+    return [_array(v, "guide") for v in sequence(value, "guide", "tensors, or one")]
 
 
-def _tensor(value: Any) -> Tensor:
+def _tensor(value: Any, size: int | None = None) -> Tensor:
+    """θ; where other arguments are compared with its shape, that must be right first."""
     if not isinstance(value, Tensor):
         raise ValueError(f"theta must be a tensor, got {type(value).__name__}.")
+    if value.layout is not torch.strided or value.is_nested:
+        raise ValueError(f"theta must be a dense tensor, got {_described(value)}.")
+    if size is not None and (value.ndim == 0 or value.shape[-1] != size):
+        raise ValueError(f"theta must have a last axis of {size} entries, got shape {tuple(value.shape)}.")
     return value
 
 
@@ -604,7 +617,27 @@ def _ends(start: Any) -> dict[int, Tensor] | None:
     return {k: torch.tensor(v) if isinstance(v, np.ndarray) else torch.as_tensor(v) for k, v in memory.ends.items()}
 
 
-def _set_ends(start: Any, ends: dict[int, Tensor] | None, chains: int) -> None:
+def _saved(state: Any, module: nn.Module, *names: str) -> dict[str, Any]:
+    """What a state_dict holds for a module, if it was written by one of its class."""
+    if not isinstance(state, dict) or not set(names) <= set(state):
+        found = f"a dict of {list(map(str, state))}" if isinstance(state, dict) else f"an object of {type(state).__name__}"
+        raise ValueError(
+            f"state_dict must hold {' and '.join(names)} for a {type(module).__name__}, got {found:.80}: load a checkpoint that is "
+            "neither damaged nor of another module."
+        )
+    return state
+
+
+def _are_ends(ends: Any) -> bool:
+    return isinstance(ends, dict) and all(isinstance(k, int) and isinstance(v, Tensor) and v.ndim == 2 for k, v in ends.items())
+
+
+def _set_ends(start: Any, ends: dict[int, Tensor] | None, chains: int, name: str) -> None:
+    if ends is not None and not _are_ends(ends):
+        raise ValueError(
+            f"{name} must be None or map keys of examples to tensors (chains, size), got {shown(ends)}: load a checkpoint that is "
+            "not damaged."
+        )
     memory = starts.memory(start)
     if isinstance(memory, starts.Persistent) != (ends is not None):
         state = "that of persistent chains" if ends is not None else "without persistent chains"
@@ -613,5 +646,6 @@ def _set_ends(start: Any, ends: dict[int, Tensor] | None, chains: int) -> None:
         for rows in ends.values():
             if len(rows) != chains:
                 raise ValueError(f"chains must be {len(rows)} as in the loaded state, got {chains}.")
+        rows_of = [v.clone() if v.is_cuda else _array(v, name) for v in ends.values()]
         memory.ends.clear()
-        memory.remember(np.array(list(ends), np.int64), [v.clone() if v.is_cuda else v.numpy() for v in ends.values()])
+        memory.remember(np.array(list(ends), np.int64), rows_of)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
-from movegrad._validate import choice, finite_vectors, integer_in
+from movegrad._validate import choice, choices, finite_vectors, integer_in, shown
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
 from movegrad.problems import Knapsack, TopK
@@ -100,8 +100,8 @@ class LocalSearchFenchelYoung(nn.Module):
     ) -> None:
         super().__init__()
         integer_in(processes, "processes", 0)
-        if not 0.0 <= solve_ratio <= 1.0:
-            raise ValueError(f"solve_ratio must be in [0, 1], got {solve_ratio}.")
+        if not isinstance(solve_ratio, (int, float, np.integer, np.floating)) or not 0.0 <= solve_ratio <= 1.0:
+            raise ValueError(f"solve_ratio must be in [0, 1], got {shown(solve_ratio)}.")
         self.optmodel = optmodel
         self.feasible_set = feasible_set(optmodel, moves=moves, beta=beta)
         layer = LocalSearchLayer(
@@ -116,7 +116,8 @@ class LocalSearchFenchelYoung(nn.Module):
         return self.loss.layer.info
 
     def forward(self, pred_cost: Tensor, true_sol: Tensor) -> Tensor:
-        finite_vectors(_on_cpu(pred_cost, "pred_cost"), "pred_cost", self.optmodel.num_cost)
+        _vectors(pred_cost, "pred_cost", self.optmodel.num_cost)
+        _tensor(true_sol, "true_sol")
         problem, sign = self.feasible_set
         shape = (*pred_cost.shape[:-1], problem.size)
         if tuple(true_sol.shape) != shape:
@@ -145,14 +146,26 @@ class LocalSearchSPOPlus(LocalSearchFenchelYoung):
 
     def forward(self, pred_cost: Tensor, true_cost: Tensor, true_sol: Tensor, true_obj: Tensor | None = None) -> Tensor:  # type: ignore[override]
         for value, name in ((pred_cost, "pred_cost"), (true_cost, "true_cost")):
-            finite_vectors(_on_cpu(value, name), name, self.optmodel.num_cost)
+            _vectors(value, name, self.optmodel.num_cost)
         if true_cost.shape != pred_cost.shape:
             raise ValueError(f"true_cost must have the shape {tuple(pred_cost.shape)} of pred_cost, got {tuple(true_cost.shape)}.")
         return super().forward(2.0 * pred_cost - true_cost, true_sol)
 
 
 def _on_cpu(value: Any, name: str) -> np.ndarray:
-    return _array(value.cpu() if isinstance(value, Tensor) else value, name)
+    on_gpu = isinstance(value, Tensor) and value.is_cuda
+    return _array(value.cpu() if on_gpu else value, name)
+
+
+def _tensor(value: Any, name: str) -> Tensor:
+    if not isinstance(value, Tensor) or value.is_nested:
+        raise ValueError(f"{name} must be a dense tensor, got {shown(value)}.")
+    return value
+
+
+def _vectors(value: Any, name: str, size: int) -> None:
+    """Costs are finite tensors (…, size)."""
+    finite_vectors(_on_cpu(_tensor(value, name), name), name, size)
 
 
 def _rounded(y: np.ndarray) -> np.ndarray:
@@ -280,8 +293,7 @@ def _top_k(optmodel: optModel, constraints: _Constraints, moves: Sequence[str], 
     k = right / row[0]
     if k not in range(1, len(row)):
         raise _unsupported(optmodel, f"Σ x = {k:g} over {len(row)} variables")
-    for move in moves:
-        choice(move, "moves", ("swap", "guided swap"))
+    moves = choices(moves, "moves", ("swap", "guided swap"))
     return TopK(len(row), int(k), 1 if "swap" in moves else (), guided="guided swap" in moves, beta=beta)
 
 

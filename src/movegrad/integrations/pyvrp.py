@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError('movegrad.integrations.pyvrp needs PyVRP: pip install "movegrad[pyvrp]".') from error
 
-from movegrad._validate import array_of, finite_vectors, instance_of, integer_in, positive
+from movegrad._validate import array_of, doubles, finite_vectors, instance_of, integer_in, positive
 from movegrad.problems.routing import Instance
 from movegrad.problems.routing.problem import encode
 
@@ -42,7 +42,7 @@ def to_pyvrp(
     """
     instance_of(instance, "instance", Instance)
     n = instance.requests
-    values = np.zeros(n) if prizes is None else finite_vectors(array_of(prizes, "prizes").reshape(-1).astype(float), "prizes", n)
+    values = np.zeros(n) if prizes is None else finite_vectors(doubles(array_of(prizes, "prizes")).reshape(-1), "prizes", n)
     if vehicles is None:
         count = n if instance.max_vehicles is None else instance.max_vehicles
     else:
@@ -84,6 +84,7 @@ def fleet(instance: Instance) -> int:
 
 def to_solution(data: pyvrp.ProblemData, routes: Sequence[Sequence[int]]) -> pyvrp.Solution:
     """A plan, lists of requests 1..n, for PyVRP, such as a first solution; it may break windows or capacities."""
+    instance_of(data, "data", pyvrp.ProblemData)
     encode(routes, data.num_clients)  # refuses what is no request, or there twice
     used = [route for route in routes if len(route)]
     if len(used) > data.num_vehicles:
@@ -93,13 +94,14 @@ def to_solution(data: pyvrp.ProblemData, routes: Sequence[Sequence[int]]) -> pyv
 
 def routes_of(solution: pyvrp.Solution) -> list[list[int]]:
     """The routes of a PyVRP solution as lists of requests 1..n, ordered by their first ones."""
-    routes = ([visit.idx + 1 for visit in route if visit.is_client()] for route in solution.routes())
+    plan = instance_of(solution, "solution", pyvrp.Solution).routes()
+    routes = ([visit.idx + 1 for visit in route if visit.is_client()] for route in plan)
     return sorted(route for route in routes if route)
 
 
 def from_pyvrp(data: pyvrp.ProblemData) -> tuple[Instance, np.ndarray]:
     """The instance and the prizes (n,) of PyVRP's data with one depot, one type of vehicle, one load and no release times."""
-    _refuse_what_we_do_not_know(data)
+    _refuse_what_we_do_not_know(instance_of(data, "data", pyvrp.ProblemData))
     clients, depot, vehicle = data.clients(), data.depots()[0], data.vehicle_types()[0]
     nodes = np.array([depot.location, *(c.location for c in clients)])
     across = np.ix_(nodes, nodes)
@@ -132,7 +134,8 @@ def _integers(array: np.ndarray, name: str, scale: float | None) -> np.ndarray:
             "numbers are multiplied before they are rounded."
         )
     if (np.abs(whole) > _GREATEST).any():
-        raise ValueError(f"{name} must be at most 2⁴⁵ for PyVRP, got {np.abs(whole).max():g}.")
+        scaling = "" if scale is None else f" with the scale {scale:g}"
+        raise ValueError(f"{name} must be at most 2⁴⁵ for PyVRP, got {np.abs(whole).max():g}{scaling}.")
     return whole.astype(np.int64)
 
 

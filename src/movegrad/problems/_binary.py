@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._specialise import is_jitted, jit
-from movegrad._validate import finite_vectors, listed, positive
+from movegrad._validate import array_of, finite_vectors, instance_of, integer_in, listed, positive, sequence, shown
 from movegrad.problem import Jitted, Move
 
 
@@ -18,6 +18,17 @@ def weighted(moves: Sequence[Move], weights: Sequence[float] | None, name: str =
         return list(moves)
     shares = listed(weights, name, len(moves), "moves")
     return [replace(m, weight=positive(w, name)) for m, w in zip(moves, shares, strict=True)]
+
+
+def extra(moves: Any) -> list[Move]:
+    """The argument ``extra_moves``."""
+    return [instance_of(m, "extra_moves", Move) for m in sequence(moves, "extra_moves", "movegrad.Move")]
+
+
+def integers_in(value: Any, name: str, low: int, high: int) -> list[int]:
+    """One integer in [low, high], or a sequence of them."""
+    entries = value if isinstance(value, (list, tuple)) else np.atleast_1d(array_of(value, name))
+    return [integer_in(n, name, low, high) for n in entries]
 
 
 class Phi(NamedTuple):
@@ -53,7 +64,7 @@ def binary_phi(phi: Any, d: int) -> Phi:
         return Phi(np.zeros(0), None)
     if callable(phi):
         if not is_jitted(phi) or len(phi.py_func.__code__.co_varnames[: phi.py_func.__code__.co_argcount]) != 1:
-            raise ValueError(f"phi must be an array or a function of one argument compiled with movegrad.jit, got {phi!r}.")
+            raise ValueError(f"phi must be an array or a function of one argument compiled with movegrad.jit, got {shown(phi)}.")
         return Phi(np.zeros(0), phi)
     array = finite_vectors(phi, "phi", d)
     if array.ndim != 1:

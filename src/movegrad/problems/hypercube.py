@@ -11,9 +11,9 @@ import numpy as np
 
 from movegrad._rng import categorical, coin, integer
 from movegrad._specialise import jit
-from movegrad._validate import integer_in
+from movegrad._validate import MOST, integer_in
 from movegrad.problem import Move, Problem
-from movegrad.problems._binary import Phi, binary_phi, weighted
+from movegrad.problems._binary import Phi, binary_phi, extra, integers_in, weighted
 
 
 class Data(NamedTuple):
@@ -174,12 +174,12 @@ class Hypercube(Problem):
         phi: Any = None,
         extra_moves: Sequence[Move] = (),
     ) -> None:
-        d = integer_in(d, "d", 1)
+        d = integer_in(d, "d", 1, MOST)
         if exactly is None:
             radii = [integer_in(radius, "radius", 1, d)]
             moves = [FLIP if radius == 1 else FLIP_UP_TO]
         else:
-            radii = [integer_in(r, "exactly", 1, d) for r in np.atleast_1d(np.asarray(exactly))]
+            radii = integers_in(exactly, "exactly", 1, d)
             if not radii:
                 raise ValueError(f"exactly must name at least one number of bits, got {exactly!r}.")
             moves = [FLIP if r == 1 else flip_exactly(s, r) for s, r in enumerate(radii)]
@@ -189,7 +189,7 @@ class Hypercube(Problem):
         super().__init__(
             Data(np.array(radii), counts / counts[-1], term.linear),
             State(np.zeros(d, np.uint8), np.arange(d if several else 0, dtype=np.int32)),
-            term.add_to([*weighted(moves, weights), *extra_moves]),
+            term.add_to([*weighted(moves, weights), *extra(extra_moves)]),
             d,
             prepare=prepare if several else None,
             phi=term.total,

@@ -9,7 +9,7 @@ import numpy as np
 
 from movegrad._rng import coin, integer, leaf
 from movegrad._specialise import jit
-from movegrad._validate import choice, positive, unmasked
+from movegrad._validate import array_of, choices, doubles, positive, sequence, unmasked
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import weighted
 from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio
@@ -361,8 +361,7 @@ class Knapsack(Problem):
         table, limits = _table(weights, "weights", 2), _table(capacities, "capacities", 1)
         if len(table) != len(limits):
             raise ValueError(f"weights must have one row for each of the {len(limits)} capacities, got {len(table)}.")
-        for move in moves:
-            choice(move, "moves", tuple(MOVES_BESIDE_GUIDED))
+        moves = choices(moves, "moves", tuple(MOVES_BESIDE_GUIDED))
         if not any("flip" in move for move in moves):
             raise ValueError(f"moves must contain a flip, since swaps keep the number of items, got {tuple(moves)}.")
         guided, d = any("guided" in move for move in moves), table.shape[1]
@@ -401,18 +400,20 @@ class Knapsack(Problem):
     @staticmethod
     def batch(weights: Any, capacities: Any, **options: Any) -> list["Knapsack"]:
         """One knapsack for each example: weights (B, M, d) and capacities (B, M), or sequences of different sizes."""
-        if len(weights) != len(capacities):
-            raise ValueError(f"weights and capacities must hold as many instances, got {len(weights)} and {len(capacities)}.")
-        return [Knapsack(w, c, **options) for w, c in zip(weights, capacities, strict=True)]
+        tables = sequence(unmasked(weights, "weights"), "weights", "tables, one for each instance")
+        limits = sequence(unmasked(capacities, "capacities"), "capacities", "vectors, one for each instance")
+        if len(tables) != len(limits):
+            raise ValueError(f"weights and capacities must hold as many instances, got {len(tables)} and {len(limits)}.")
+        return [Knapsack(w, c, **options) for w, c in zip(tables, limits, strict=True)]
 
 
 def _table(value: Any, name: str, axes: int) -> np.ndarray:
-    array = np.asarray(unmasked(value, name))
+    array = array_of(value, name)
     if array.dtype.kind not in "iuf" or array.ndim != axes or array.size == 0:
         raise ValueError(
             f"{name} must be numbers with {axes} {'axes' if axes > 1 else 'axis'}, got shape {array.shape} of {array.dtype}."
         )
-    array = array.astype(np.float64)
+    array = doubles(array)
     if not (np.isfinite(array).all() and (array >= 0).all()):
         bad = array[~(np.isfinite(array) & (array >= 0))][0]
         raise ValueError(f"{name} must be finite and ≥ 0, got {bad} among its entries.")

@@ -11,9 +11,9 @@ import numpy as np
 
 from movegrad._rng import integer, leaf
 from movegrad._specialise import jit
-from movegrad._validate import integer_in, positive
+from movegrad._validate import MOST, flag, integer_in, positive
 from movegrad.problem import Move, Problem
-from movegrad.problems._binary import Phi, binary_phi, weighted
+from movegrad.problems._binary import Phi, binary_phi, extra, integers_in, weighted
 from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio
 from movegrad.problems._sum_tree import tree_size
 from movegrad.problems.hypercube import shuffle
@@ -253,9 +253,9 @@ class TopK(Problem):
         phi: Any = None,
         extra_moves: Sequence[Move] = (),
     ) -> None:
-        d = integer_in(d, "d", 2)
+        d = integer_in(d, "d", 2, MOST)
         k = integer_in(k, "k", 1, d - 1)
-        sizes = [integer_in(s, "swaps", 1, min(k, d - k)) for s in np.atleast_1d(np.asarray(swaps))]
+        sizes, guided = integers_in(swaps, "swaps", 1, min(k, d - k)), flag(guided, "guided")
         if not sizes and not guided:
             raise ValueError("swaps must not be empty unless guided is True, got ().")
         single = SWAP_AND_FOLLOW if guided else SWAP
@@ -273,7 +273,7 @@ class TopK(Problem):
                 tree,
                 tree,
             ),
-            term.add_to([*weighted([*moves, GUIDED_SWAP] if guided else moves, weights), *extra_moves]),
+            term.add_to([*weighted([*moves, GUIDED_SWAP] if guided else moves, weights), *extra(extra_moves)]),
             d,
             prepare=prepare_guided if guided else prepare,
             phi=term.total,

@@ -7,10 +7,11 @@ import numpy as np
 
 from movegrad._disk_cache import keep_on_disk
 from movegrad._specialise import jit
-from movegrad._validate import array_of, integer_in
+from movegrad._validate import array_of, doubles, instance_of, integer_in
 
 WAIT_WEIGHT, WARP_WEIGHT = 0.2, 1.0  # of a minute that a vehicle waits, and of one that it comes too late
 LEAST_LOG_WEIGHT = -20.0  # of a draw, against the likeliest
+_LARGEST = 1e150  # of a time or cost
 _BITS = 40  # of a time or cost: sums of 2¹³ of them are exact
 
 
@@ -59,9 +60,11 @@ class Instance:
                 f"durations must be square with at least 2 rows, the depot and a request, got shape {durations.shape}."
             )
         _at_least_zero(durations, "durations")
+        _summable(durations, "durations")
         demands, service = _numbers(self.demands, "demands", 1, n), _numbers(self.service, "service", 1, n)
         _at_least_zero(demands, "demands")
         _at_least_zero(service, "service")
+        _summable(service, "service")
         if demands[0] != 0:
             raise ValueError(f"demands must be 0 for the depot, got {demands[0]:g}.")
         windows = _numbers(self.windows, "windows", 2, n, infinite=True)
@@ -74,6 +77,7 @@ class Instance:
         costs = durations if self.costs is None else _numbers(self.costs, "costs", 2, n)
         if costs.shape != (n, n):
             raise ValueError(f"costs must have shape {(n, n)}, got {costs.shape}.")
+        _summable(costs, "costs")
         coordinates = None if self.coordinates is None else _numbers(self.coordinates, "coordinates", 2, n)
         if coordinates is not None and coordinates.shape != (n, 2):
             raise ValueError(f"coordinates must have shape {(n, 2)}, got {coordinates.shape}.")
@@ -126,7 +130,7 @@ def proximity(instance: Instance) -> np.ndarray:
     Vidal, Crainic, Gendreau, Prins (2013), "A hybrid genetic algorithm with adaptive diversity management for a large class of
     vehicle routing problems with time-windows"; Wouda, Lan, Kool (2024), "PyVRP".
     """
-    opens, closes = instance.windows[1:].T
+    opens, closes = instance_of(instance, "instance", Instance).windows[1:].T
     drive = instance.service[1:, None] + instance.durations[1:, 1:]
     wait = np.maximum(0.0, opens[None, :] - drive - closes[:, None])
     warp = np.maximum(0.0, opens[:, None] + drive - closes[None, :])
@@ -205,7 +209,7 @@ def _fill_alias(weights, table, weight, bits, stack):
 
 
 def _numbers(value: Any, name: str, axes: int, length: int | None = None, infinite: bool = False) -> np.ndarray:
-    array = array_of(value, name).astype(np.float64)
+    array = doubles(array_of(value, name))
     if array.ndim != axes:
         raise ValueError(f"{name} must have {axes} axes, got shape {array.shape}.")
     if length is not None and len(array) != length:
@@ -221,6 +225,12 @@ def _at_least_zero(array: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} must be ≥ 0, got {array[array < 0][0]:g} at {_where(array < 0)}.")
 
 
+def _summable(array: np.ndarray, name: str) -> None:
+    """Sums of these numbers must be numbers."""
+    if np.abs(array).max() > _LARGEST:
+        raise ValueError(f"{name} must be at most {_LARGEST:g}, got {np.abs(array).max():g} at {_where(np.abs(array) > _LARGEST)}.")
+
+
 def _where(bad: np.ndarray) -> str:
     at = np.argwhere(bad)[0].tolist()
     return f"index {at[0] if len(at) == 1 else tuple(at)}"
@@ -231,6 +241,7 @@ def _check_windows(windows: np.ndarray) -> None:
         raise ValueError(f"windows must have shape ({len(windows)}, 2), got {windows.shape}.")
     for i in np.flatnonzero(~np.isfinite(windows[:, 0]))[:1]:
         raise ValueError(f"windows must begin at a finite time, got {windows[i, 0]} at index {i}.")
+    _summable(windows[:, 0], "windows")
     for i in np.flatnonzero(windows[:, 0] > windows[:, 1])[:1]:
         raise ValueError(f"windows must not end before they begin, got [{windows[i, 0]:g}, {windows[i, 1]:g}] at index {i}.")
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from math import comb
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from movegrad._specialise import pure
-from movegrad._validate import choice, finite_vectors, instance_of, positive
-from movegrad.problem import Problem
+from movegrad._validate import array_of, choices, doubles, finite_vectors, flag, instance_of, positive, sequence, shown
+from movegrad.problem import Problem, encoded
 from movegrad.problems._binary import weighted
 from movegrad.problems.routing import arcs as with_arcs
 from movegrad.problems.routing.instance import Instance, alias_table, neighbor_weights, proximity
@@ -70,9 +71,8 @@ class PrizeCollectingVRPTW(Problem):
         arcs: bool = False,
     ) -> None:
         self.instance, n = instance_of(instance, "instance", Instance), instance.requests
-        for move in moves:
-            choice(move, "moves", tuple(MOVES))
-        kit, self.arcs = with_arcs.ARC_MOVES if arcs else MOVES, arcs
+        moves, self.arcs = choices(moves, "moves", tuple(MOVES)), flag(arcs, "arcs")
+        kit = with_arcs.ARC_MOVES if arcs else MOVES
         data = _data(instance, positive(beta, "beta"))
         super().__init__(
             data,
@@ -97,20 +97,39 @@ class PrizeCollectingVRPTW(Problem):
         """Routes → solution (n+1,); a list of such plans → (plans, n+1). Arrays stay as they are."""
         if not isinstance(value, (list, tuple)):
             return value
+        value = sequence(value, "routes", "lists of requests")
         if value and all(isinstance(plan, np.ndarray) and plan.shape == self.solution.shape for plan in value):
             return np.stack(value)  # solutions: no route has as many stops
         several = (list, tuple, np.ndarray)
         if any(isinstance(stop, several) for route in value if isinstance(route, (list, tuple)) for stop in route):
-            return np.stack([self.encode(plan) for plan in value])
-        if value and not isinstance(value[0], several):
+            return self._encode_all(value)
+        if value and not any(isinstance(route, several) for route in value):
             return value  # numbers: an array as a list
         return encode(value, self.instance.requests)
 
+    def _encode_all(self, plans: Sequence[Any]) -> np.ndarray:
+        try:
+            return np.stack([self.encode(plan) for plan in plans])
+        except RecursionError:
+            raise ValueError("routes must not hold themselves, got such a list.") from None
+        except ValueError as error:
+            if str(error).startswith("routes "):
+                raise
+            raise ValueError(f"routes must be lists of requests, all as deep in lists, got {shown(plans)}.") from None
+
+    def _decode(self, value: Any, name: str) -> np.ndarray:
+        """A solution (n+1,) of integers in −1..n, or routes as such; it need not be in the set."""
+        n, array = self.instance.requests, array_of(encoded(self, value, name), name)
+        if array.shape != (n + 1,):
+            raise ValueError(f"{name} must have {n + 1} entries, got shape {array.shape}.")
+        wrong = ~np.isin(array, np.arange(UNSERVED, n + 1))
+        if wrong.any():
+            raise ValueError(f"{name} must have entries in {UNSERVED}..{n}, got {array[wrong][0]}.")
+        return array.astype(np.int64)
+
     def routes(self, solution: Any) -> list[list[int]]:
         """The routes of a solution, by their first requests."""
-        following = np.asarray(self.encode(solution)).tolist()
-        if len(following) != self.instance.requests + 1:
-            raise ValueError(f"solution must have {self.instance.requests + 1} entries, got {len(following)}.")
+        following = self._decode(solution, "solution").tolist()
         later, plan = set(following), []
         for first in range(1, len(following)):
             if following[first] != UNSERVED and first not in later:
@@ -121,7 +140,8 @@ class PrizeCollectingVRPTW(Problem):
         return plan
 
     def read(self, solution: np.ndarray) -> dict[str, Any]:
-        return {"routes": self.routes(solution), "cost": self.cost(solution), "served": solution[1:] != UNSERVED}
+        array = self._decode(solution, "solution")
+        return {"routes": self.routes(array), "cost": self.cost(array), "served": array[1:] != UNSERVED}
 
     def complaint(self, solution: np.ndarray) -> str:
         n, after = self.instance.requests, [int(i) for i in solution]
@@ -160,14 +180,13 @@ class PrizeCollectingVRPTW(Problem):
     def is_feasible(self, routes: Any) -> bool:
         """Are these routes (or this solution) in the set?"""
         try:
-            solution = np.asarray(self.encode(routes))
+            return bool(pure(contains)(self.data, self._decode(routes, "routes")))
         except ValueError:
             return False
-        return solution.shape == (self.instance.requests + 1,) and bool(pure(contains)(self.data, solution.astype(np.int64)))
 
     def cost(self, routes: Any) -> float:
         """Cost of driving."""
-        return float(pure(cost_of)(self.data, np.asarray(self.encode(routes), np.int64)))
+        return float(pure(cost_of)(self.data, self._decode(routes, "routes")))
 
     # --- arcs ------------------------------------------------------------------------------------------------------------
 
@@ -179,7 +198,7 @@ class PrizeCollectingVRPTW(Problem):
                 raise ValueError("rewards must be given with arcs=True only, got some for a problem without.")
             return prizes
         shape = (*prizes.shape[:-1], (n + 1) ** 2)
-        flat = np.zeros(shape) if rewards is None else np.broadcast_to(rewards, (*shape[:-1], n + 1, n + 1)).reshape(shape)
+        flat = np.zeros(shape) if rewards is None else _rewards(rewards, (*shape[:-1], n + 1, n + 1)).reshape(shape)
         return np.concatenate([prizes, flat], axis=-1)
 
     def marginals(self, mean: np.ndarray) -> Marginals:
@@ -187,6 +206,10 @@ class PrizeCollectingVRPTW(Problem):
         n = self.instance.requests
         if not self.arcs:
             raise ValueError("marginals of arcs must be asked for with arcs=True, got a problem without.")
+        is_tensor = hasattr(type(mean), "reshape") and not isinstance(mean, np.ndarray) and not getattr(mean, "is_nested", False)
+        mean = mean if is_tensor else array_of(mean, "mean")
+        if tuple(mean.shape[-1:]) != (self.size,):
+            raise ValueError(f"mean must have a last axis of {self.size} entries, got shape {tuple(mean.shape)}.")
         return Marginals(mean[..., :n], mean[..., n:].reshape(*mean.shape[:-1], n + 1, n + 1))
 
 
@@ -194,14 +217,33 @@ def encode(routes: Routes, n: int) -> np.ndarray:
     """Routes → solution (n+1,)."""
     out = np.full(n + 1, UNSERVED, np.int32)
     out[0] = 0
-    for route in routes:
-        for stop, following in zip(route, [*route[1:], 0], strict=True):
-            if isinstance(stop, (bool, float)) or int(stop) != stop or not 1 <= stop <= n:
-                raise ValueError(f"routes must hold requests in 1..{n}, got {stop!r}.")
+    for route in sequence(routes, "routes", "lists of requests"):
+        stops = [_request(stop, n) for stop in sequence(route, "routes", "lists of requests")]
+        for stop, following in zip(stops, [*stops[1:], 0], strict=False):
             if out[stop] != UNSERVED:
                 raise ValueError(f"routes must hold each request once, got {stop} twice.")
             out[stop] = following
     return out
+
+
+def _request(stop: Any, n: int) -> int:
+    try:
+        number = 0 if isinstance(stop, (bool, np.bool_)) else index(stop)
+    except Exception:  # of the value's own
+        number = 0
+    if not 1 <= number <= n:
+        raise ValueError(f"routes must hold requests in 1..{n}, got {shown(stop)}.")
+    return number
+
+
+def _rewards(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    rewards = doubles(array_of(value, "rewards"))
+    if not np.isfinite(rewards).all():
+        raise ValueError(f"rewards must be finite, got {rewards[~np.isfinite(rewards)][0]} among them.")
+    try:
+        return np.broadcast_to(rewards, shape)
+    except ValueError:
+        raise ValueError(f"rewards must have the shape {shape}, got {rewards.shape}.") from None
 
 
 def _data(instance: Instance, beta: float) -> Data:
