@@ -8,7 +8,7 @@ demo: .venv/ready
 	.venv/bin/python examples/knapsack.py
 
 test: .venv/ready-test lint
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --numprocesses auto --dist worksteal
 
 # Hostile calls of every public function: a table of how they end (some minutes).
 fuzz: .venv/ready-test
