@@ -409,8 +409,8 @@ def annealed(start, end):
 
 
 OTHERS = [
-    ("check too large", lambda: mg.check(LARGE), r"Hypercube\(20\)", "5000"),
-    ("check above max_states", lambda: mg.check(TOP, max_states=9), r"TopK\(5, k=2\)", "9 solutions"),
+    ("check too large", lambda: mg.check(LARGE, local=False), r"Hypercube\(20\)", "5000"),
+    ("check above max_states", lambda: mg.check(TOP, max_states=9, local=False), r"TopK\(5, k=2\)", "9 solutions"),
     ("check max_states", lambda: mg.check(TOP, max_states=0), "max_states", "≥ 1, got 0"),
     ("check temperature zero", lambda: mg.check(TOP, temperatures=(1.0, 0.0)), "temperatures", "> 0, got 0"),
     ("check no temperatures", lambda: mg.check(TOP, temperatures=()), "temperatures", "got"),
