@@ -395,7 +395,7 @@ def load(given, workers, epochs=1, seed=0):
     return torch.cat([batch for _ in range(epochs) for batch in loader])
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
 def test_workers_of_a_loader_never_share_draws():
     torch = pytest.importorskip("torch")
     found = load(False, workers=2, epochs=2)
@@ -404,7 +404,7 @@ def test_workers_of_a_loader_never_share_draws():
     assert not torch.equal(found, load(False, workers=2, epochs=2, seed=1))
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
 def test_numbers_do_not_depend_on_workers_where_call_and_index_are_given():
     torch = pytest.importorskip("torch")
     assert torch.equal(load(True, workers=0), load(True, workers=2))

@@ -66,12 +66,14 @@ def _kind(array: np.ndarray) -> str:
     return shown(array.item())
 
 
-def integer_in(value: Any, name: str, low: int, high: int = GREATEST) -> int:
-    """An integer in [low, high]."""
+def integer_in(value: Any, name: str, low: int, high: int | None = None) -> int:
+    """An integer in [low, high]; below 2⁶³ in any case."""
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{name} must be an integer, got {shown(value)}.")
-    if value < low or value > high:
-        span = f"in {low}..{high}" if high < MOST else f"≥ {low}" if value < low else f"< 2**{(high + 1).bit_length() - 1}"
+    limit = GREATEST if high is None else high
+    if value < low or value > limit:
+        technical = high is None or high == MOST  # a bound of kernels and memory, nobody thinks of it
+        span = f"in {low}..{limit}" if not technical else f"≥ {low}" if value < low else f"< 2**{limit.bit_length()}"
         raise ValueError(f"{name} must be {span}, got {shown(value)}.")
     return int(value)
 

@@ -485,7 +485,7 @@ def _array(value: Any, name: str = "theta") -> Any:
     if value.is_cuda:
         return value.detach()
     if value.device.type != "cpu":
-        raise ValueError(f"{name} must be on the CPU or a CUDA device, got a tensor on device {value.device}.")
+        raise ValueError(f"{name} must be on the CPU or a CUDA device, got device {value.device}.")
     if value.layout != torch.strided or value.is_nested:
         raise ValueError(f"{name} must be a dense tensor, got {_described(value)}.")
     value = value.detach().resolve_neg()
@@ -513,6 +513,8 @@ def _tensor(value: Any, size: int | None = None) -> Tensor:
         raise ValueError(f"theta must be a tensor, got {type(value).__name__}.")
     if value.layout is not torch.strided or value.is_nested:
         raise ValueError(f"theta must be a dense tensor, got {_described(value)}.")
+    if value.itemsize == 1:
+        raise ValueError(f"theta must be of a floating dtype of 16 bits or more, got {value.dtype}.")
     if size is not None and (value.ndim == 0 or value.shape[-1] != size):
         raise ValueError(f"theta must have a last axis of {size} entries, got shape {tuple(value.shape)}.")
     return value

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.judge import CRASH, HANG, OTHERWISE, REFUSED, acceptance, refusal
+from tests.fuzz.judge import CRASH, HANG, OTHERWISE, REFUSED, acceptance, is_finite, refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 3 << 30  # bytes that a worker may take beyond what it has at the start
@@ -62,10 +62,15 @@ def work(seed: int, first: int, calls: int, slow: bool, only: str) -> None:
 
 
 def warm_up(found: list) -> None:
-    """Compile all kernels, which takes seconds, before calls are waited for."""
+    """Make all calls with right arguments: they must be accepted, and kernels are compiled before hostile calls are waited for."""
     for target in found:
-        if not any(pool.startswith("moves.") for pool in target.pools.values()):
-            target.call(**target.right())
+        if any(pool.startswith("moves.") for pool in target.pools.values()):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = target.call(**target.right())
+        if target.finite and not is_finite(result):
+            raise ValueError(f"{target.name} gives {result} for right arguments.")
 
 
 def limit_memory() -> None:
