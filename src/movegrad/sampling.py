@@ -261,7 +261,9 @@ def one_step(
             "what fits and draw once among it, rather than draw until something fits."
         )
     if (values == np.inf).any():
-        raise ValueError(f"theta must be finite when it is divided by the temperature, got an infinite loss for {temperature}.")
+        raise ValueError(
+            f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature}."
+        )
     return shaped(values, shape), shaped(result.mean(), shape)
 
 

@@ -222,8 +222,10 @@ def taken_apart(start: Any) -> tuple[Any, int]:
     if isinstance(start, Improve):
         solutions, kind = taken_apart(start.solutions)
         return solutions, kind + TO_IMPROVE
-    if start is None or (np.ndim(start) == 0 and start in (DRAW, BUILD)):
-        return None, DRAW if start is None else int(start)
+    if start is None:
+        return None, DRAW
+    if isinstance(start, (int, np.integer)) and start in (DRAW, BUILD):
+        return None, int(start)
     return start, NOT_LOADED
 
 

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from movegrad import _recompute
 from movegrad import start as starts
@@ -300,7 +301,8 @@ class FenchelYoungLoss(nn.Module):
             _array(theta), problem, chosen, index, guide, targets and targets[0], _blamed(chosen), call
         )
         difference = result.mean().reshape(*shape, problem.size) - observed[0].reshape(*values.shape[:-1], problem.size)
-        return _reduce(_linear(theta.expand(difference.shape), _like(difference, theta)), self.reduction)
+        rows = theta.expand(difference.shape) if many else theta
+        return _reduce(_FixedGradient.apply(rows, None, _like(difference, theta)), self.reduction)
 
     def _ragged(
         self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any, y_is: str | None, call: int | None
@@ -319,7 +321,8 @@ class FenchelYoungLoss(nn.Module):
         _without_gradient(y, targets)
         targets = targets and [t[0] for t in targets]
         result, _, _ = self.layer.run([_array(t) for t in theta], problem, chosen, index, guide, targets, _blamed(chosen), call)
-        terms = [_linear(t, _like(m - o[0], t)) for t, m, o in zip(theta, result.mean(), observed, strict=True)]
+        gradients = [_like(m - o[0], t) for t, m, o in zip(theta, result.mean(), observed, strict=True)]
+        terms = [_FixedGradient.apply(t, None, g) for t, g in zip(theta, gradients, strict=True)]
         return _reduce(torch.stack(terms), self.reduction)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -391,65 +394,88 @@ class _Expectation(torch.autograd.Function):
         ctx.again = result, begin  # with copies of θ and of the guide; PyTorch watches their own
         guides = guide if isinstance(guide, (list, tuple)) else [guide]
         watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
-        ctx.save_for_backward(*watched)
-        ctx.save_for_forward(*watched)
+        _save(ctx, *watched)
         mean = result.mean()
         return _like(joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
-        theta = ctx.saved_tensors[0]
-        return _Once.apply(_Product.apply(gradient, ctx.again), theta), None, None, None, None, None, None
+        return _once(_product(gradient, ctx.again), ctx.saved_tensors[0]), None, None, None, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return _Once.apply(_Product.apply(tangent, ctx.again), ctx.saved_tensors[0])
+        return _once(_product(tangent, ctx.again), ctx.saved_tensors[0])
+
+
+def _product(direction: Tensor, again: Any) -> Tensor:
+    """Cov(T(Y))/t · v along the chains of a run, which are run again."""
+    return _Product.apply(direction, again) if _differentiating() else _Product.value(direction, again)
 
 
 class _Product(torch.autograd.Function):
-    """Cov(T(Y))/t · v along the chains of a run, which are run again; linear in v and symmetric."""
+    """The same as a function of v, in which it is linear and symmetric."""
 
     @staticmethod
-    def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
-        ctx.again, v = again, _array(direction)
+    def value(direction: Tensor, again: Any) -> Tensor:
         if not bool(direction.isfinite().all()):  # as where gradients are scaled: whoever does so looks for them
             return torch.full_like(direction, torch.nan)
+        v, (result, begin) = _array(direction), again
         flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
-        result, begin = again
         product = covariance_over_t(run_again(result, begin, flat))
         return _like(joined(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
 
     @staticmethod
+    def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
+        ctx.again = again
+        return _Product.value(direction, again)
+
+    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _Product.apply(gradient, ctx.again), None
+        return _product(gradient, ctx.again), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
-        return _Product.apply(tangent, ctx.again)
+        return _product(tangent, ctx.again)
 
 
 class _FixedGradient(torch.autograd.Function):
-    """Given values with given gradients in θ."""
+    """Given values with given gradients g in θ; ⟨θ, g⟩ if no values are given."""
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, values: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(theta, gradient)
-        ctx.save_for_forward(theta, gradient)
-        return values.clone()
+    def forward(ctx: Any, theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
+        _save(ctx, theta, gradient)
+        return (theta * gradient).sum(-1) if values is None else values.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple:
         theta, gradient = ctx.saved_tensors
-        return _Once.apply(grad[..., None] * gradient, theta), None, None
+        return _once(grad[..., None] * gradient, theta), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
         theta, gradient = ctx.saved_tensors
-        return _Once.apply((gradient * tangent).sum(-1), theta)
+        return _once((gradient * tangent).sum(-1), theta)
+
+
+def _save(ctx: Any, *tensors: Tensor) -> None:
+    """For derivatives of both modes; PyTorch complains if one is changed before it is used."""
+    ctx.save_for_backward(*tensors)
+    if forward_ad._current_level >= 0:
+        ctx.save_for_forward(*tensors)
+
+
+def _once(derivative: Tensor, theta: Tensor) -> Tensor:
+    """A derivative in θ, which has none itself: to differentiate it is an error, where it would be 0 otherwise."""
+    return _Once.apply(derivative, theta) if _differentiating() else derivative
+
+
+def _differentiating() -> bool:
+    """Will anything done now be differentiated? Not in a usual backward pass: no graph is built there."""
+    return torch.is_grad_enabled() or forward_ad._current_level >= 0
 
 
 class _Once(torch.autograd.Function):
-    """A derivative in θ, which has none itself: to differentiate it is an error, where it would be 0 otherwise."""
+    """The identity in the first argument, with an error for a derivative in the second."""
 
     @staticmethod
     def forward(ctx: Any, derivative: Tensor, theta: Tensor) -> Tensor:
@@ -471,11 +497,6 @@ class _Once(torch.autograd.Function):
 
 def _twice() -> RuntimeError:
     return RuntimeError("theta must not be differentiated twice: second derivatives of layers and losses are not estimated.")
-
-
-def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
-    """⟨θ, g⟩ with the gradient g."""
-    return _FixedGradient.apply(theta, (theta.detach() * gradient).sum(-1), gradient)
 
 
 def _array(value: Any, name: str = "theta") -> Any:
