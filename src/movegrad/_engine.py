@@ -53,6 +53,7 @@ class Batch(NamedTuple):
     theta_at: np.ndarray  # (E+1,)
     sizes: np.ndarray  # (E,) of θ
     state_sizes: np.ndarray  # (fields, E)
+    shape: tuple[int, ...] | None = None  # leading axes of θ, as it was given; None for a list
 
     @property
     def problem(self) -> Problem:
@@ -68,10 +69,10 @@ class Batch(NamedTuple):
         return outside(self.problems[self.which[example]], name, solution, f" for chain {chain} of example {example}")
 
 
-def shared_batch(problem: Problem, theta: np.ndarray) -> Batch:
+def shared_batch(problem: Problem, theta: np.ndarray, shape: tuple[int, ...] | None = None) -> Batch:
     """One instance for all rows of θ (E, d)."""
     which, at, sizes, state_sizes = _shared_layout(len(theta), problem.size, problem.state_sizes.tobytes())
-    return Batch((problem,), problem.packed, which, theta.reshape(-1), at, sizes, state_sizes)
+    return Batch((problem,), problem.packed, which, theta.reshape(-1), at, sizes, state_sizes, shape)
 
 
 @lru_cache(maxsize=64)

@@ -137,6 +137,7 @@ def sample(
         steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
         options=options, trace=trace, keep=iterates, watch=True, seed=seed, call=call,
     )  # fmt: skip
+    _check_axes(temperature, shape)
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
     kept = None if not iterates else shaped(result.kept, shape, lambda a: a.reshape(*a.shape[:-1], settings.points, -1))
     return Sample(
@@ -219,6 +220,7 @@ def jacobian_product(
         steps=steps, temperature=temperature, burn_in=burn_in, chains=chains, options=Options(covariance=True), seed=seed,
         call=call,
     )  # fmt: skip
+    _check_axes(temperature, shape)
     v = like_theta(direction, "direction", batch, problem)
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, direction=v)
     return shaped(covariance_over_t(result), shape)
@@ -252,6 +254,7 @@ def one_step(
         )
     options = Options(first_step=True)
     settings = make_settings(steps=1, temperature=temperature, options=options, start_name="y")
+    _check_axes(temperature, shape)
     y = y if shape is None else like_solutions(encoded(batch.problem, y, "y"), "y", shape, batch.problem)
     result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
@@ -274,7 +277,8 @@ def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch,
     """The batch, and the leading axes of θ (None for a list of problems)."""
     if isinstance(problem, Problem):
         array = vectors(theta, "theta", problem.size)
-        return shared_batch(problem, array.reshape(-1, problem.size)), array.shape[:-1]
+        shape = tuple(array.shape[:-1])
+        return shared_batch(problem, array.reshape(-1, problem.size), shape), shape
     problems = problems_of(problem)
     thetas = listed(theta, "theta", len(problems), "problems")
     rows = [vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, thetas, strict=True))]
@@ -347,7 +351,7 @@ def run_from(
     chosen = starts.resolve(start)
     keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
     problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
-    request = starts.Request(problems, settings.chains, keys, targets, settings.seed, settings.call)
+    request = starts.Request(problems, settings.chains, keys, targets, settings.seed, settings.call, batch.shape)
     if on_device(batch.theta):
         from movegrad import _device_start
 
@@ -413,13 +417,21 @@ def like_theta(value: Any, name: str, batch: Batch, problem: Any) -> np.ndarray:
     if on_device(value) and not on_device(batch.theta):
         raise ValueError(f"{name} must be on the host, as theta is, got an array on a GPU.")
     if isinstance(problem, Problem):
-        flat = vectors(value, name, problem.size).reshape(-1)
-    else:
-        values = listed(value, name, len(problem), "problems")
-        flat = joined([vectors(v, name, p.size).reshape(-1) for v, p in zip(values, problem, strict=True)])
+        array = vectors(value, name, problem.size)
+        if tuple(array.shape[:-1]) != batch.shape:
+            raise ValueError(f"{name} must have the leading axes {batch.shape} of theta, got shape {tuple(array.shape)}.")
+        return array.reshape(-1)
+    values = listed(value, name, len(problem), "problems")
+    flat = joined([vectors(v, name, p.size).reshape(-1) for v, p in zip(values, problem, strict=True)])
     if len(flat) != len(batch.theta):
         raise ValueError(f"{name} must have the shape of theta, got {len(flat)} entries instead of {len(batch.theta)}.")
     return flat
+
+
+def _check_axes(temperature: Any, shape: tuple[int, ...] | None) -> None:
+    """Temperatures are one for each row of θ, in the order of its leading axes."""
+    if shape is not None and np.ndim(temperature) > 1 and np.shape(temperature) != shape:
+        raise ValueError(f"temperature must have the leading axes {shape} of theta, got shape {np.shape(temperature)}.")
 
 
 def like_solutions(value: Any, name: str, shape: tuple[int, ...], problem: Problem) -> np.ndarray:

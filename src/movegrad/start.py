@@ -33,6 +33,7 @@ class Request(NamedTuple):
     targets: Sequence[np.ndarray] | None  # observed solutions: one for each example, or many for one θ; None where y is a mean
     seed: int
     call: int
+    shape: tuple[int, ...] | None = None  # leading axes of θ; None for a list
 
 
 class Improve(NamedTuple):
@@ -138,16 +139,18 @@ class Given:
         examples, chains, array = len(request.problems), request.chains, array_of(given, self.name)
         if array.ndim == 0 or array.shape[-1] != size:
             raise ValueError(f"{self.name} must have a last axis of {size} entries, got shape {array.shape}.")
-        rows = array.size // size
+        rows, shape = array.size // size, (examples,) if request.shape is None else request.shape
         if array.ndim == 1:
             return np.broadcast_to(array, (examples, 1, size))
+        if array.ndim > 2 and array.shape[:-1] not in (shape, (*shape, chains), (examples, chains)):
+            rows = -1  # such as the axes of θ in another order
         if rows == examples * chains and array.shape[-2] == chains and (array.ndim > 2 or examples == 1):
             return array.reshape(examples, chains, size)
         if rows == examples and (array.ndim == 2 or array.shape[-2] != chains or chains == 1):
             return array.reshape(examples, 1, size)
         raise ValueError(
             f"{self.name} must hold one solution, one for each example, or one for each of the {chains} chains of "
-            f"{examples} examples, got {rows} of shape {array.shape}."
+            f"{examples} examples, got {array.size // size} of shape {array.shape}."
         )
 
     def _ragged(self, given: Any, request: Request) -> list[np.ndarray]:
