@@ -538,6 +538,18 @@ def list_of_candidates():
 
 
 @wrong("compiled", "error", hidden=DOES_NOT_COMPILE, compiled=True)
+def float_of_a_truth_value():
+    """The chance of a coin is float(…) of a comparison, which Python has and compiled code has not."""
+
+    @mg.jit
+    def propose(data, state, rng):
+        i = integer(rng, len(state.y))
+        return i, 0.0 if coin(rng, float(len(state.y) > 2)) else -np.inf
+
+    return vary(f.switches(3), propose=propose)
+
+
+@wrong("compiled", "error", hidden=DOES_NOT_COMPILE, compiled=True)
 def field_with_another_name():
     """One branch of apply, which no draw of a small instance reaches, names a field that does not exist."""
 
