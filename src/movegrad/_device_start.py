@@ -22,7 +22,7 @@ def flatten(chosen: Any, request: starts.Request, name: str, arrays: Arrays) -> 
     if whole is not None:
         kind = NOT_LOADED + TO_IMPROVE * isinstance(chosen, starts.Heuristic)
         return solutions(whole, request.problems[0], name).reshape(-1), np.full(len(request.problems), kind)
-    return _joined(listed(chosen(request), name, len(request.problems), "examples"), request, name, arrays)
+    return _joined(listed(starts.asked(chosen, request), name, len(request.problems), "examples"), request, name, arrays)
 
 
 def solutions(values: Any, problem: Problem, name: str) -> Any:

@@ -9,6 +9,7 @@ from movegrad._kernel import ACCEPTED, DRAWN, INAPPLICABLE, INFEASIBLE
 from movegrad._validate import array_of, doubles
 
 
+@np.errstate(invalid="ignore", over="ignore")
 def effective_sample_size(draws: np.ndarray) -> float:
     """Effective number of independent draws in chains (C, n), by Geyer's initial monotone sequence.
 
@@ -34,6 +35,7 @@ def effective_sample_size(draws: np.ndarray) -> float:
     return float(min(chains * n / max(time, 1e-12), chains * n * np.log10(chains * n)))
 
 
+@np.errstate(invalid="ignore", over="ignore")
 def r_hat(draws: np.ndarray) -> float:
     """Split R-hat of chains (C, n): near 1 if chains agree (Gelman et al., 2013). NaN where nothing varies."""
     draws = _chains(draws)

@@ -28,7 +28,6 @@ from movegrad._validate import (
     seed_in,
     sequence,
     shown,
-    takes,
 )  # fmt: skip
 from movegrad.diagnostics import Info
 from movegrad.problem import NotInSet, Problem, encoded, outside
@@ -357,22 +356,12 @@ def run_from(
 
         solutions, kinds = _device_start.flatten(chosen, request, settings.start_name, arrays_of(batch.theta))
     else:
-        solutions, kinds = starts.flatten(_asked(chosen, request), request, settings.start_name)
+        solutions, kinds = starts.flatten(starts.asked(chosen, request), request, settings.start_name)
     guide = None if guide is None else like_theta(guide, "guide", batch, problem)
     result = run(batch, settings, solutions, kinds, keys, guide, direction, progress)
     if (memory := starts.memory(chosen)) is not None:
         memory.remember(keys, list(result.solutions))
     return result, (solutions, kinds)
-
-
-def _asked(start: Callable, request: starts.Request) -> Any:
-    """What a start says; a function with other arguments is refused, and not for an error of its own."""
-    try:
-        return start(request)
-    except TypeError:
-        if takes(start, 1):
-            raise
-        raise ValueError(f"start must be callable with a Request, got {shown(start)}, which takes other arguments.") from None
 
 
 def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: Any) -> Run:

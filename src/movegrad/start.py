@@ -20,7 +20,7 @@ import numpy as np
 from movegrad._device import on_device
 from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_LOADED, TO_IMPROVE
 from movegrad._rng import stream_keys
-from movegrad._validate import array_of, listed, shown
+from movegrad._validate import array_of, listed, shown, takes
 from movegrad.problem import Problem, encoded
 
 
@@ -82,7 +82,8 @@ class Heuristic:
 
     def __call__(self, request: Request) -> list[Solutions]:
         self.check(request)
-        return [s if isinstance(s, Improve) else Improve(s) for s in self.first(request)]
+        first = listed(asked(self.first, request), "start", len(request.problems), "examples")
+        return [s if isinstance(s, Improve) else Improve(s) for s in first]
 
     def check(self, request: Request) -> None:
         """Complain of a problem that cannot improve."""
@@ -179,7 +180,8 @@ class Persistent:
         for rows in known:
             if rows is not None and len(rows) != request.chains:
                 raise ValueError(f"chains must be {len(rows)} as in the calls before, got {request.chains}.")
-        return [new if rows is None else rows for new, rows in zip(self.first(request), known, strict=True)]
+        first = listed(asked(self.first, request), "start", len(known), "examples")
+        return [new if rows is None else rows for new, rows in zip(first, known, strict=True)]
 
     def remember(self, keys: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
         """Keep where chains ended."""
@@ -201,6 +203,16 @@ def resolve(start: Any, lasting: bool = False) -> Start:
     if isinstance(start, type):
         raise ValueError(f"start must be an object, got the class {start.__name__}.")
     return start if callable(start) else Given(start)
+
+
+def asked(start: Start, request: Request) -> Any:
+    """What a start says; a function with other arguments is refused, and not for an error of its own."""
+    try:
+        return start(request)
+    except TypeError:
+        if takes(start, 1):
+            raise
+        raise ValueError(f"start must be callable with a Request, got {shown(start)}, which takes other arguments.") from None
 
 
 def flatten(starts: Any, request: Request, name: str = "start") -> tuple[np.ndarray, np.ndarray]:
@@ -246,11 +258,16 @@ def as_solutions(values: Any, problem: Problem, name: str) -> np.ndarray:
 
 def _copied(value: Any) -> Any:
     """Arrays, tensors and lists of them as they are now, whatever the caller does to them later."""
-    if isinstance(value, (list, tuple)):
-        return [_copied(v) for v in value]
-    if hasattr(value, "detach"):  # a tensor
-        return value.detach().clone()
-    return value.copy() if hasattr(value, "__array__") or hasattr(value, "__cuda_array_interface__") else value
+    try:
+        if isinstance(value, (list, tuple)):
+            return [_copied(v) for v in value]
+        if hasattr(value, "detach"):  # a tensor
+            return value.detach().clone()
+        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+            return value.copy()
+        return np.array(value) if hasattr(value, "__array__") else value
+    except Exception:  # of the value's own: it is refused where it is read
+        return value
 
 
 def _for_all_chains(row: np.ndarray, chains: int) -> np.ndarray:

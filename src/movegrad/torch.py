@@ -307,7 +307,8 @@ class FenchelYoungLoss(nn.Module):
     def _ragged(
         self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any, y_is: str | None, call: int | None
     ) -> Tensor:
-        theta = [_tensor(t) for t in listed(theta, "theta", len(problems_of(problem)), "problems")]
+        thetas = listed(theta, "theta", len(problems_of(problem)), "problems")
+        theta = [_tensor(t, p.size) for t, p in zip(thetas, problem, strict=True)]
         given = zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)
         rows = [_beside(t, encoded(p, v, "y"), "y") for t, p, v in given]
         for row, p in zip(rows, problem, strict=True):
@@ -529,12 +530,12 @@ def _guide(value: Any) -> Any:
 
 
 def _tensor(value: Any, size: int | None = None) -> Tensor:
-    """θ; where other arguments are compared with its shape, that must be right first."""
+    """θ; that of a loss must have the right size, before others are compared with it, and a dtype that can be multiplied."""
     if not isinstance(value, Tensor):
         raise ValueError(f"theta must be a tensor, got {type(value).__name__}.")
     if value.layout is not torch.strided or value.is_nested:
         raise ValueError(f"theta must be a dense tensor, got {_described(value)}.")
-    if value.itemsize == 1:
+    if size is not None and value.itemsize == 1:
         raise ValueError(f"theta must be of a floating dtype of 16 bits or more, got {value.dtype}.")
     if size is not None and (value.ndim == 0 or value.shape[-1] != size):
         raise ValueError(f"theta must have a last axis of {size} entries, got shape {tuple(value.shape)}.")

@@ -130,7 +130,7 @@ def core() -> list[Target]:
             "problem": TOP, "theta": PAIR[0].copy(), **RUN, "temperature": np.array([0.5]), "schedule": lambda k: 1.0,
             "start": Y.copy(), "guide": PAIR[0].copy(), "progress": lambda share: None, "iterates": True, "best": True,
         }, weight=2),
-        Target("sample by time", mg.sample, lambda: {"problem": TOP, "theta": PAIR.copy(), "time_limit": 0.001, "burn_in": 2},
+        Target("sample by time", mg.sample, lambda: {"problem": TOP, "theta": PAIR.copy(), "time_limit": 0.001, "burn_in": 0},
                skip=TIMED | {"burn_in": TAKES_LONG}),
         Target("sample of a list", mg.sample, lambda: {
             **both, "theta": [t.copy() for t in RAGGED], "steps": 4, "temperature": [1.0, 2.0], "guide": [t.copy() for t in RAGGED],
@@ -159,7 +159,8 @@ def core() -> list[Target]:
         Target("sample of routes", mg.sample, lambda: {"problem": VRP, "theta": PRIZES.copy(), "steps": 4, "start": [[1, 2], [3]]},
                only=("theta", "start"), pools={"start": "routes"}, weight=2),
         Target("check", mg.check, lambda: {
-            "problem": TOP, "temperatures": (0.5, 1.0), "max_states": 100, "tolerance": 1e-10, "seed": 0,
+            "problem": TOP, "temperatures": (0.5, 1.0), "max_states": 100, "tolerance": 1e-10, "seed": 0, "local": None,
+            "compiled": False,
         }),
         Target("set_threads", set_threads, lambda: {"n": 2}),
         Target("stay", mg.stay, lambda: {"weight": 1.0}),
@@ -227,9 +228,10 @@ def problems() -> list[Target]:
         Target("Problem", mg.Problem, lambda: {
             "data": Data(np.zeros(1)), "state": State(np.zeros(4, np.uint8)), "moves": [FLIP], "size": 4, "prepare": None,
             "statistic": None, "phi": None, "contains": None, "random": None, "greedy": None, "improve": None, "applicable": None,
-            "guided": False, "states": None, "oracle": None, "name": "mine",
+            "guided": False, "uniform": True, "states": None, "oracle": None, "name": "mine",
         }, weight=3),
         Target("Problem, a field", own, lambda: {"unused": np.zeros(2), "y": np.zeros(4, np.uint8)},
+               kinds={"y": "other"}, names={"y": "y|size"},
                finite=False),
         Target("Problem in use", used, lambda: {"name": "mine", "states": None, "oracle": None, "guided": False}),
         Target("Hypercube", Hypercube, lambda: {
@@ -335,7 +337,7 @@ def command(target: Any, max_states: Any, seed: Any) -> int:
     said, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
         try:
-            code = main(["check", f"--max-states={arguments[1]}", f"--seed={arguments[2]}", "--", arguments[0]])
+            code = main(["check", "--no-compiled", f"--max-states={arguments[1]}", f"--seed={arguments[2]}", "--", arguments[0]])
         except SystemExit as error:
             lines = errors.getvalue().strip().splitlines()
             if error.code == 2 and lines and lines[-1].startswith("movegrad check: error: "):  # the words of argparse
@@ -445,7 +447,7 @@ def pytorch() -> list[Target]:
             "start": "random", "estimator": "recycled", "seed": 0,
         }, weight=2),
         Target("layer(theta)", forward, lambda: {
-            "theta": theta(), "problem": None, "start": None, "index": None, "guide": None,
+            "theta": theta(), "problem": None, "start": None, "index": None, "guide": None, "call": None,
         }, weight=4),
         Target("layer(theta) with more", forward, lambda: {
             "theta": theta(), "problem": TOP, "start": y.clone(), "index": torch.arange(2), "guide": pair.clone(),
@@ -456,9 +458,12 @@ def pytorch() -> list[Target]:
         }, weight=2),
         Target("layer, gradient", with_gradient, lambda: {"gradient": pair.clone()}, kinds={"gradient": "other"}, finite=False,
                foreign=True, weight=0.5),
-        Target("torch.FenchelYoungLoss", used_loss, lambda: {"layer": Layer(TOP, steps=3), "start": None, "reduction": "mean"}),
+        Target("torch.FenchelYoungLoss", used_loss, lambda: {
+            "layer": Layer(TOP, steps=3), "start": None, "reduction": "mean", "y_is": "solution",
+        }),
         Target("loss(theta, y)", loss, lambda: {
-            "theta": theta(), "y": y.clone(), "problem": None, "start": None, "index": None, "guide": None,
+            "theta": theta(), "y": y.clone(), "problem": None, "start": None, "index": None, "guide": None, "y_is": None,
+            "call": None,
         }, weight=4),
         Target("loss(theta, y) of one theta", loss, lambda: {
             "theta": theta()[0].detach().requires_grad_(), "y": y.clone(), "guide": None,
@@ -478,7 +483,7 @@ def pytorch() -> list[Target]:
         }),
         Target("load_state_dict", load, lambda: {
             "extra": saved().get_extra_state(), "of_layer": saved().layer.get_extra_state(),
-        }, names={"extra": "state_dict|extra_state", "of_layer": "state_dict|extra_state"},
+        }, names={"extra": "state_dict|start|chains", "of_layer": "state_dict|start|chains"},
                pools={"extra": "states", "of_layer": "states"}, weight=2),
         Target("load_state_dict, a part", load_part, lambda: {
             "calls": 3, "ends": None, "rows": y.clone(),

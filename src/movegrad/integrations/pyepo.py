@@ -121,7 +121,8 @@ class LocalSearchFenchelYoung(nn.Module):
         problem, sign = self.feasible_set
         shape = (*pred_cost.shape[:-1], problem.size)
         if tuple(true_sol.shape) != shape:
-            raise ValueError(f"true_sol must have shape {shape}, got {tuple(true_sol.shape)}.")
+            given = tuple(true_sol.shape)
+            raise ValueError(f"true_sol must have shape {shape}, got {given} for pred_cost of shape {tuple(pred_cost.shape)}.")
         theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
         try:
             return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol, "true_sol"))).to(pred_cost.device)

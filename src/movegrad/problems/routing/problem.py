@@ -112,7 +112,7 @@ class PrizeCollectingVRPTW(Problem):
             return np.stack([self.encode(plan) for plan in plans])
         except RecursionError:
             raise ValueError("routes must not hold themselves, got such a list.") from None
-        except ValueError as error:
+        except (ValueError, IndexError) as error:  # IndexError: of NumPy, for more than 64 axes
             if str(error).startswith("routes "):
                 raise
             raise ValueError(f"routes must be lists of requests, all as deep in lists, got {shown(plans)}.") from None
