@@ -26,11 +26,26 @@ except ImportError:  # on Windows
     import msvcrt
 
 
-class Damaged(ValueError):
-    """A file that does not hold what a study wrote there."""
+COMPUTE, FETCH = "delete it, and what it held is computed anew", "fetch it anew from where it came"
 
-    def __init__(self, path: Path, reason: object) -> None:
-        super().__init__(f"{path} is damaged ({reason}): delete it, and what it held is computed anew.")
+
+class Damaged(ValueError):
+    """A file that does not hold what a study wrote there, or what came with its data."""
+
+    def __init__(self, path: Path, reason: object, cure: str = COMPUTE) -> None:
+        told = next(iter(str(reason).strip().splitlines()), "").rstrip(".:") or type(reason).__name__
+        super().__init__(f"{path} is damaged ({told}): {cure}.")
+
+
+@contextmanager
+def understood(path: Path, cure: str = COMPUTE) -> Iterator[None]:
+    """What cannot be made of the content of a file is the file's fault."""
+    try:
+        yield
+    except Damaged:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise Damaged(path, error, cure) from error
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------
@@ -85,15 +100,15 @@ def write_json(path: Path, content: Any, indent: int | None = None) -> None:
     write_text(path, json.dumps(content, indent=indent))
 
 
-def read_json(path: Path, *keys: str) -> Any:
+def read_json(path: Path, *keys: str, cure: str = COMPUTE) -> Any:
     """What :func:`write_json` wrote, with these keys if any are given."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise Damaged(path, error) from error
+        raise Damaged(path, error, cure) from error
     for key in keys:
         if not isinstance(content, dict) or key not in content:
-            raise Damaged(path, f"it has no {key!r}")
+            raise Damaged(path, f"it has no {key!r}", cure)
     return content
 
 
@@ -103,7 +118,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], compressed: bool = F
         (np.savez_compressed if compressed else np.savez)(file, **arrays)
 
 
-def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
+def read_arrays(path: Path, *names: str, cure: str = COMPUTE) -> dict[str, np.ndarray]:
     """What :func:`write_arrays` wrote, with these names if any are given."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
@@ -111,10 +126,10 @@ def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise
     except (ValueError, EOFError, OSError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise Damaged(path, error) from error
+        raise Damaged(path, error, cure) from error
     for name in names:
         if name not in content:
-            raise Damaged(path, f"it has no {name!r}")
+            raise Damaged(path, f"it has no {name!r}", cure)
     return content
 
 
@@ -145,6 +160,8 @@ class Store:
             content = read_json(self.path, "settings", "rows")
         except FileNotFoundError:
             return {}
+        if not isinstance(content["rows"], dict) or not all(isinstance(row, dict) for row in content["rows"].values()):
+            raise Damaged(self.path, "its rows are none")
         if content["settings"] == self.settings:
             return content["rows"]
         if self.rows:

@@ -1,6 +1,5 @@
 """Where days come from: the competition's folder, or generated instances. Both give the same things under the same names."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from experiments.dvrptw import synthetic
 from experiments.dvrptw.environment import Environment
 from experiments.dvrptw.instances import Instance, read
+from experiments.store import FETCH, read_json, understood
 
 FOLDER = "euro-neurips-2022"
 WHERE = "the instances are public: github.com/ortec/euro-neurips-vrp-2022-quickstart (CC BY-NC 4.0, © ORTEC)"
@@ -59,17 +59,22 @@ class Source:
         if self.folder is None:
             first = {"train": 0, "validation": 1000, "test": 2000}[split]
             return [Day(f"synthetic-n{self.customers}-s{first + i}", i) for i in range(count or 10)]
-        rows = json.loads((self.folder / "splits.json").read_text())[split]
-        if count is not None and count > len(rows):
-            raise ValueError(f"{split} has {len(rows)} days, got a request for {count}.")
-        return [Day(row["instance"], int(row["seed"])) for row in rows[:count]]
+        path = self.folder / "splits.json"
+        rows = read_json(path, split, cure=FETCH)[split]
+        with understood(path, FETCH):
+            days = [Day(row["instance"], int(row["seed"])) for row in rows]
+        if count is not None and count > len(days):
+            raise ValueError(f"{split} has {len(days)} days, got a request for {count}.")
+        return days[:count]
 
     def published(self) -> dict[str, Published]:
         """Anticipative solutions that came with the data, by name of the day; they are for 50 arrivals per wave."""
         if self.folder is None or self.arrivals != 50:
             return {}
-        rows = json.loads((self.folder / "anticipative_train_3600s.json").read_text())
-        return {name: Published(row["cost"], [(e, list(r)) for e, r in row["routes"]]) for name, row in rows.items()}
+        path = self.folder / "anticipative_train_3600s.json"
+        rows = read_json(path, cure=FETCH)
+        with understood(path, FETCH):
+            return {name: Published(row["cost"], [(e, list(r)) for e, r in row["routes"]]) for name, row in rows.items()}
 
     @property
     def label(self) -> str:

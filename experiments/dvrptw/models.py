@@ -17,9 +17,10 @@ from torch_geometric.nn import MessagePassing
 
 from experiments.dvrptw.environment import Wave
 from experiments.dvrptw.features import NAMES, arcs, features
-from experiments.store import read_arrays, read_json, write_arrays, write_json
+from experiments.store import read_arrays, read_json, understood, write_arrays, write_json
 
 KINDS = ("gnn", "mlp", "linear")
+RETRAIN = "train the model anew"  # where its files are damaged
 CUT = 0.005  # share of requests beyond each bound of a feature
 
 
@@ -130,6 +131,9 @@ def load(folder: Path) -> PrizeModel:
     for name in ("model.json", "weights.npz"):
         if not (folder / name).exists():
             raise FileNotFoundError(f"{folder} holds no {name}: it is no trained model.")
-    model = PrizeModel(Architecture(**read_json(folder / "model.json", "architecture")["architecture"]))
-    model.load_state_dict({name: torch.from_numpy(value) for name, value in read_arrays(folder / "weights.npz").items()})
+    with understood(folder / "model.json", RETRAIN):
+        model = PrizeModel(Architecture(**read_json(folder / "model.json", "architecture", cure=RETRAIN)["architecture"]))
+    arrays = read_arrays(folder / "weights.npz", cure=RETRAIN)
+    with understood(folder / "weights.npz", RETRAIN):
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
     return model.eval()

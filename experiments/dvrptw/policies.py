@@ -12,6 +12,7 @@ import numpy as np
 from experiments.dvrptw.data import Source
 from experiments.dvrptw.environment import Wave
 from experiments.dvrptw.features import features
+from experiments.store import FETCH, read_arrays, understood
 
 Prizes = Callable[[Wave, np.random.Generator], np.ndarray]
 SIMPLE = ("greedy", "lazy", "random")
@@ -72,7 +73,9 @@ def coin(wave: Wave, rng: np.random.Generator) -> np.ndarray:
 @lru_cache(maxsize=2)
 def published_network(folder: Path) -> Callable[[np.ndarray], np.ndarray]:
     """Kleopatra's network 20-10-10-10-10-1: ReLU between layers, no bias in the last."""
-    with np.load(folder / "kleopatra_nn.npz") as saved:
+    path = folder / "kleopatra_nn.npz"
+    saved = read_arrays(path, cure=FETCH)
+    with understood(path, FETCH):
         weights = [saved[f"w{i}"].astype(float) for i in range(5)]
         biases = [saved[f"b{i}"].astype(float) for i in range(4)]
 

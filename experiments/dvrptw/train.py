@@ -25,7 +25,7 @@ from experiments.dvrptw.layers import Layer, LayerSettings, Prepared, make_layer
 from experiments.dvrptw.models import Architecture, Graph, PrizeModel, graph, save
 from experiments.dvrptw.policies import Policy
 from experiments.dvrptw.solver import Budget
-from experiments.store import locked, read_arrays, read_json, write_arrays, write_json
+from experiments.store import locked, read_arrays, read_json, understood, write_arrays, write_json
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,13 @@ class Run:
         if not (self.folder / "state.npz").exists():
             return False
         saved = read_arrays(self.folder / "state.npz", "history")
-        self.history = json.loads(str(saved.pop("history")))
+        with understood(self.folder / "state.npz"):
+            self._take_over(saved)
+        return True
+
+    def _take_over(self, saved: dict[str, np.ndarray]) -> None:
+        """Weights, moments of Adam and the history, as :meth:`store` wrote them."""
+        history = json.loads(str(saved.pop("history")))
         tensors = {name: torch.from_numpy(value) for name, value in saved.items()}
         self.model.load_state_dict({n.removeprefix("model/"): v for n, v in tensors.items() if n.startswith("model/")})
         state: dict[int, dict[str, torch.Tensor]] = {}
@@ -103,7 +109,7 @@ class Run:
                 _, i, key = name.split("/")
                 state.setdefault(int(i), {})[key] = value
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
-        return True
+        self.history = history
 
 
 def train(splits: Splits, training: Training, folder: Path, progress: Any = None) -> dict[str, Any]:

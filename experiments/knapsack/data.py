@@ -11,7 +11,7 @@ import numpy as np
 from experiments.common import progress_bar
 from experiments.knapsack.settings import Data
 from experiments.knapsack.solvers import Pool
-from experiments.store import locked, read_arrays, write_arrays
+from experiments.store import Damaged, locked, read_arrays, understood, write_arrays
 
 COMMITTED, FOLDER = Path(__file__).parent / "labels", Path(__file__).parent / "out"
 
@@ -57,7 +57,8 @@ def labels_path(data: Data, folder: Path) -> Path:
 def saved(path: Path) -> tuple[np.ndarray, int]:
     """Labels on disk (n, d), and how many of them are done."""
     content = read_arrays(path, "solutions", "done")
-    return content["solutions"], int(content["done"])
+    with understood(path):
+        return content["solutions"], int(content["done"])
 
 
 def keep(path: Path, solutions: np.ndarray, done: int) -> tuple[np.ndarray, int]:
@@ -76,6 +77,8 @@ def labels(data: Data, costs: np.ndarray, pool: Pool, folder: Path = FOLDER) -> 
     solutions, done = np.zeros(costs.shape, np.uint8), 0
     if path.exists():
         solutions, done = saved(path)
+        if solutions.shape != costs.shape or not 0 <= done <= len(costs):
+            raise Damaged(path, f"it holds {done} labels of shape {solutions.shape} for costs of shape {costs.shape}")
     if done == len(costs):
         return solutions
     stretch = 20 * max(pool.workers, 1)

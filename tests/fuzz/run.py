@@ -134,6 +134,7 @@ def make(call: Call, target: Any, arguments: dict[str, Any], value: Any) -> None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", message="burn_in must be")  # said of a time limit, and no refusal
             result = target.call(**{**arguments, call.argument: hostile})
         call.verdict, call.why = acceptance(result, value.never and hostile is not None, kind, target.finite)
     except BaseException as error:  # also SystemExit and KeyboardInterrupt: they must not come from a call
