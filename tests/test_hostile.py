@@ -114,6 +114,11 @@ def test_a_schedule_is_asked_once_for_each_step():
     assert asked == list(range(5))
 
 
+def test_a_limit_in_which_nothing_fits_still_gives_a_solution():
+    for limit in (1e-300, 1e-12):
+        assert mg.solve(TOP, PAIR, time_limit=limit).state.shape == (2, 5)
+
+
 # --- routes ----------------------------------------------------------------------------------------------------------------
 
 ROUTES = [

@@ -23,6 +23,7 @@ from movegrad.proof.starts import Starts
 __all__ = ["Report", "WrongProblem", "check", "stationary_law"]
 
 _LARGE = 800.0  # of |θ|: e^θ overflows
+_SMALL = 1e-3  # temperature
 _FATAL = {"draws", "error", "overflow", "proposal"}  # what else is found after these would only repeat them
 
 
@@ -105,13 +106,18 @@ def _prove(
     problem: Problem, listed: list, report: Report, pairs: list[Pair], tolerance: float, rng: np.random.Generator, compiled: bool
 ) -> None:
     report.solutions = len(listed)
+    for y in listed:
+        if y.shape != problem.solution.shape:
+            report.found("set", f"states lists an array of shape {y.shape}, but solutions have shape {problem.solution.shape}.")
+            return
     laws = Laws(problem, listed, report)
     balance, starts = Balance(laws, tolerance), Starts(laws)
     starts.test_set(listed, rng)
     if "set" in report.findings:
         return  # the rest would only repeat it
     runs = Compiled(laws, balance, len(pairs), rng)
-    random_law = None
+    random_law: np.ndarray | None = None
+    first_made: tuple = ()
     steps = []
     for number, pair in enumerate(pairs):
         before = laws.table
@@ -129,14 +135,15 @@ def _prove(
             balance.test_reach()
         if not number:
             random_law = starts.test_random(rng)
-        starts.test_greedy(pair.theta)
-        starts.test_improve(pair.theta, rng)
+        made = starts.test_greedy(pair.theta), starts.test_improve(pair.theta, rng)
+        first_made = first_made or made
         laws.follow_histories(rng, first=not number)
         balance.compare_with_gibbs(*pair)
         steps.append(runs.steps(pair))
     if compiled:
         for pair, exact in zip(pairs, steps, strict=True):
-            runs.test(pair, exact, random_law if pair is pairs[0] else None)
+            runs.test(pair, exact)
+        runs.test_starts(pairs[0], steps[0], random_law, *first_made)
     if runs.steps_made:
         report.tested.append(
             f"the compiled chain, {runs.steps_made:.1e} steps at {len(pairs)} pairs of θ and t, false alarms ≤ {FALSE_ALARMS:g}"
@@ -144,16 +151,16 @@ def _prove(
 
 
 def _pairs(problem: Problem, temperatures: list[float], rng: np.random.Generator) -> list[Pair]:
-    """θ of both signs and several temperatures; zero, tied and large θ, where weights meet their limits."""
-    d = problem.size
-    theta, other = rng.normal(size=d), rng.normal(size=d)
+    """θ of both signs and of one sign throughout, zero, tied and large, at several temperatures and at a small one."""
+    d, (first, last) = problem.size, (temperatures[0], temperatures[-1])
+    theta, other = rng.normal(size=d), np.abs(rng.normal(size=d))
     tied = np.where(rng.random(d) < 0.5, 1.0, -1.0)
-    usual = [theta, -theta, 2.0 * other] if problem.guided else [theta]
-    pairs = [Pair(v, t) for v in usual for t in temperatures]
-    if not problem.guided:  # moves do not see θ: fewer pairs show as much
-        pairs += [Pair(-theta, temperatures[-1]), Pair(2.0 * other, temperatures[0])]
-    low, high = min(temperatures), max(temperatures)
-    return [*pairs, Pair(np.zeros(d), high), Pair(tied, low), Pair(_LARGE * theta, low)]
+    pairs = [Pair(theta, t) for t in temperatures]
+    pairs += [Pair(-theta, last), Pair(2.0 * other, first), Pair(-other, last), Pair(np.zeros(d), last), Pair(tied, first)]
+    pairs += [Pair(_LARGE * theta, first), Pair(theta, _SMALL)]
+    for pair in pairs:
+        pair.theta.setflags(write=False)  # a function that writes to θ is wrong
+    return pairs
 
 
 def _listed(problem: Problem, max_states: int, report: Report, refuse: bool) -> list[np.ndarray] | None:

@@ -511,7 +511,7 @@ def _short_runs(
     """
     most = (3 * steps) ** 0.25
     length, small = int(5 * most), np.flatnonzero(batch.state_sizes[0] <= most)
-    if steps < 2 * length:
+    if steps < 2 * length or length == 0:  # none fit into a limit of nanoseconds
         return
     short = settings._replace(steps=length, time_limit=None, chains=min(_RESTARTS, steps // (2 * length)), call=1)
     kind = NOT_LOADED if batch.problem.functions.improve is None else NOT_LOADED + TO_IMPROVE

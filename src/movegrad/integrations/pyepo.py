@@ -172,7 +172,8 @@ def _vectors(value: Any, name: str, size: int) -> None:
 def _rounded(y: np.ndarray) -> np.ndarray:
     """Labels without the tolerance of a solver; an entry that is no integer beyond it stays, and is refused."""
     whole = np.rint(y)
-    return np.where(np.abs(y - whole) <= INTEGRALITY, whole, y)
+    with np.errstate(invalid="ignore"):  # of infinite entries, which are refused
+        return np.where(np.abs(y - whole) <= INTEGRALITY, whole, y)
 
 
 # --- the set of a model ------------------------------------------------------------------------------------------------

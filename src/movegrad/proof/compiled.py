@@ -13,6 +13,7 @@ from movegrad.proof.balance import Balance
 from movegrad.proof.laws import Laws
 from movegrad.proof.report import show
 from movegrad.sampling import sample
+from movegrad.start import Heuristic
 
 FALSE_ALARMS = 1e-6
 _LONG = (64, 2048)  # chains and steps of the run whose transitions are counted
@@ -52,30 +53,45 @@ class Compiled:
     def __init__(self, laws: Laws, balance: Balance, runs: int, rng: np.random.Generator) -> None:
         self.laws, self.balance, self.report, self.problem = laws, balance, laws.report, laws.problem
         self.rng, self.steps_made = rng, 0
-        # Three statistical tests in each of the runs share the rate of false alarms.
-        self._level = FALSE_ALARMS / (3 * runs)
+        # Three statistical tests in each of the runs, and one of starts, share the rate of false alarms.
+        self._level = FALSE_ALARMS / (3 * runs + 1)
 
-    def test(self, pair: Pair, steps: Steps, first: np.ndarray | None = None) -> None:
-        """One θ and t, whose exact steps are given; ``first`` is the law of ``random``, if it is known."""
+    def test(self, pair: Pair, steps: Steps) -> None:
+        """One θ and t, whose exact steps are given."""
         if not self.report.ok:
             return
         n = len(self.laws.solutions)
         chains, length = self._fitting(_LONG)
         begin = self.rng.integers(n, size=chains)
-        visited = self._run(pair, begin, length)
+        visited = self._run(pair, np.array(self.laws.solutions)[begin], length, chains)
         if visited is None:
             return
         self._test_transitions(steps, np.concatenate([begin[:, None], visited], axis=1), pair)
         chains, length = self._fitting(_SHORT)
         begin = np.resize(self.rng.permutation(n)[:_STARTS], chains)
-        visited = self._run(pair, begin, length)
+        visited = self._run(pair, np.array(self.laws.solutions)[begin], length, chains)
         if visited is not None:
             self._test_short(steps, begin, visited, pair)
-        if first is not None and self.report.ok:
-            visited = self._run(pair, None, 1)
-            if visited is not None:
-                counts = np.bincount(visited[:, 0], minlength=n)
-                self._compare_counts(counts, steps.after(first), "one step from random", pair, n)
+
+    def test_starts(self, pair: Pair, steps: Steps, random: np.ndarray | None, built: int | None, improved: dict[int, int]) -> None:
+        """One step from what the compiled ``random``, ``greedy`` and ``improve`` make, whose laws in plain Python are given."""
+        n = steps.size
+        chains = self._fitting(_SHORT)[0]
+        if random is not None:
+            self._test_start(pair, steps, "random", chains, random, "random")
+        if built is not None:
+            self._test_start(pair, steps, "greedy", chains, np.eye(1, n, built)[0], "greedy")
+        for i in list(improved)[:: max(1, len(improved) // _STARTS)]:
+            start = Heuristic(np.tile(self.laws.solutions[i], (chains, 1)))
+            self._test_start(pair, steps, start, chains, np.eye(1, n, improved[i])[0], "improve")
+
+    def _test_start(self, pair: Pair, steps: Steps, start: Any, chains: int, law: np.ndarray, name: str) -> None:
+        if not self.report.ok:
+            return
+        visited = self._run(pair, start, 1, chains, name)
+        if visited is not None:
+            counts = np.bincount(visited[:, 0], minlength=steps.size)
+            self._compare_counts(counts, steps.after(law), f"one step after {name}", pair, (_STARTS + 3) * steps.size)
 
     def steps(self, pair: Pair) -> Steps:
         """The exact law of a step at θ and t, for which the laws must be tabulated now."""
@@ -95,18 +111,15 @@ class Compiled:
 
     # --- runs and their exact tests --------------------------------------------------------------------------------------
 
-    def _run(self, pair: Pair, begin: np.ndarray | None, steps: int) -> np.ndarray | None:
+    def _run(self, pair: Pair, start: Any, steps: int, chains: int, name: str = "compiled") -> np.ndarray | None:
         """(chains, steps) numbers of the solutions visited; None after a finding."""
-        start = "random" if begin is None else np.array(self.laws.solutions)[begin]
-        chains = self._fitting(_SHORT)[0] if begin is None else len(begin)
         try:
             out = sample(
                 self.problem, pair.theta, steps=steps, chains=chains, start=start, temperature=pair.temperature, trace=steps,
                 iterates=True, seed=int(self.rng.integers(2**62)),
             )  # fmt: skip
         except ValueError as error:
-            kind = "random" if begin is None else "compiled"
-            self.report.found(kind, f"the compiled chain was refused: {error}")
+            self.report.found(name, f"the compiled chain was refused: {error}")
             return None
         self.steps_made += chains * steps
         visited = self._numbers(out.iterates)

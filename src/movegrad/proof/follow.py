@@ -47,10 +47,11 @@ class Follower:
     def __init__(self, pure: PureProblem, report: Report) -> None:
         self.pure, self.report = pure, report
         self._look = self._again = False
+        self.at_once: list[tuple[int, bytes]] = []  # moves, and states that they leave if nothing was asked before
 
     def law(self, saved: bytes, look: bool = False, again: bool = False, max_paths: int = MAX_PATHS) -> Law:
         """Every draw of every move that applies; ``again``: ask once more, in another order."""
-        self._look, self._again = look, again
+        self._look, self._again, self.at_once = look, again, []
         outcomes: list[Outcome] = []
         mask, error, y = -1, "", self._show(saved)
         with np.errstate(all="ignore"):
@@ -169,7 +170,9 @@ class Follower:
     def _apply_at_once(self, saved: bytes, s: int, choices: Sequence[int], drawn: Any, applied: bytes) -> None:
         """``apply`` must not rely on questions that were asked before it."""
         self.pure.moves[s].apply(self.pure.data, self._once_more(saved, s, choices), drawn)
-        if self.pure.desk.solution(self.pure.desk.save()) != self.pure.desk.solution(applied):
+        left = self.pure.desk.save()
+        self.at_once.append((s, left))
+        if self.pure.desk.solution(left) != self.pure.desk.solution(applied):
             name = self.pure.moves[s].name
             self._found("order", f"apply of {name!r} at {self._show(saved)} leads elsewhere if nothing was asked before it.")
 
@@ -202,14 +205,21 @@ class Follower:
 class Comparer:
     """Tells whether two states let the next step do the same, up to rounding."""
 
-    def __init__(self, resolution: float) -> None:
-        self.resolution = resolution  # of φ and T: about an ulp of the largest
+    def __init__(self, phi: dict[bytes, float]) -> None:
+        self._phi = phi  # of the solutions: gains are rounded as these are
 
-    def differ(self, one: Law, other: Law) -> bool:
+    def differ(self, one: Law, other: Law, at: bytes) -> bool:
+        """Do two laws differ, of states whose solution is ``at``?"""
         if one.mask != other.mask or one.error != other.error:
             return True
         mine, theirs = self._grouped(one), self._grouped(other)
-        return mine.keys() != theirs.keys() or any(self._masses_differ(mine[k], theirs[k]) for k in mine)
+        return mine.keys() != theirs.keys() or any(
+            self._masses_differ(mine[k], theirs[k], self.rounding(at, k[1] if len(k) > 1 else at)) for k in mine
+        )
+
+    def rounding(self, one: bytes, other: bytes) -> float:
+        """About an ulp of φ."""
+        return 1e-14 * max(abs(self._phi.get(one, 0.0)), abs(self._phi.get(other, 0.0)))
 
     @staticmethod
     def _grouped(law: Law) -> dict[tuple, list[tuple[tuple, float]]]:
@@ -223,19 +233,21 @@ class Comparer:
                 groups[(o.move,)].append(((), o.probability))
         return groups
 
-    def _masses_differ(self, mine: list, theirs: list) -> bool:
+    def _masses_differ(self, mine: list, theirs: list, rounding: float) -> bool:
         clusters: list[list] = []  # numbers, mass of mine, mass of theirs
         for side, rows in ((1, mine), (2, theirs)):
             for numbers, probability in rows:
-                cluster = next((c for c in clusters if self._close(c[0], numbers)), None)
+                cluster = next((c for c in clusters if _close(c[0], numbers, rounding)), None)
                 if cluster is None:
                     cluster = [numbers, 0.0, 0.0]
                     clusters.append(cluster)
                 cluster[side] += probability
         return any(abs(a - b) > _SAME for _, a, b in clusters)
 
-    def _close(self, one: tuple, other: tuple) -> bool:
-        return all(
-            a == b or abs(a - b) <= _SAME * max(1.0, abs(a), abs(b)) + self.resolution or (isnan(a) and isnan(b))
-            for a, b in zip(one, other, strict=True)
-        )
+
+def _close(one: tuple, other: tuple, rounding: float) -> bool:
+    """Are log ratios, gains and changes the same? Gains stand second."""
+    return all(
+        a == b or abs(a - b) <= _SAME * max(1.0, abs(a), abs(b)) + rounding * (k == 1) or (isnan(a) and isnan(b))
+        for k, (a, b) in enumerate(zip(one, other, strict=True))
+    )

@@ -53,14 +53,17 @@ class Laws:
         self.number = {y.tobytes(): i for i, y in enumerate(self.solutions)}
         self.statistics = np.array([self.pure.statistic(y) for y in self.solutions])
         self.phi = np.array([self.pure.phi(y) for y in self.solutions])
-        self.resolution = 1e-14 * max(1.0, float(np.abs(self.phi).max()), float(np.abs(self.statistics).max()))
         weights = np.array([m.weight for m in problem.moves])
         self.weights = weights / weights.sum()
-        self.follower, self.comparer = Follower(self.pure, report), Comparer(self.resolution)
+        self.follower, self.comparer = (
+            Follower(self.pure, report),
+            Comparer({y.tobytes(): float(v) for y, v in zip(self.solutions, self.phi, strict=True)}),
+        )
         self.table = Table(*[np.zeros(0, np.int64)] * 7)
         self.fresh: list[bytes] = []  # states
         self._laws: list[Law] = []
         self._frontier: list[History] = []  # states that differ from fresh ones
+        self._later: list[tuple[int, bytes]] = []  # moves, and states that they leave if nothing was asked before
         self._seen: set[bytes] = set()
         self._dropped = False  # there were more
         self._few = 0  # solutions at which garbage is tried; 0: not counted yet
@@ -74,7 +77,7 @@ class Laws:
         if self.fresh and all(self._equal(one, other) for one, other in zip(self.fresh, fresh, strict=True)):
             return False
         first, self.fresh = not self.fresh, fresh
-        self._laws, self._frontier, self._dropped = [], [], False
+        self._laws, self._frontier, self._later, self._dropped = [], [], [], False
         self._seen = set()
         rows: list[tuple] = []
         some = set(self._some())
@@ -82,6 +85,7 @@ class Laws:
             law = self.follower.law(state, look=True, again=first and i in some)
             rows += [(i, o.move, self._land(o, i, first), o.probability, o.slack, o.log_ratio) for o in law.outcomes]
             self._enqueue(law, i)
+            self._later += self.follower.at_once
             self._laws.append(law.without_states())
         source, move, target, *numbers = (np.array(c) for c in zip(*rows, strict=True)) if rows else [np.zeros(0, int)] * 6
         probability, slack, log_ratio = (n.astype(float) for n in numbers)
@@ -132,12 +136,13 @@ class Laws:
         for entry, difference in outcome.change.items():
             claimed[entry] = difference
         apart = np.abs(claimed - exact)
-        if not (apart <= 1e-9 * np.maximum(1.0, np.abs(exact)) + self.resolution).all():
+        if not (apart <= 1e-9 * np.maximum(1.0, np.abs(exact)) + 1e-14 * np.abs(self.statistics[j])).all():
             entry = int(np.argmax(apart))
             what = f"entry {entry} of T changes by {exact[entry]:g}, claimed {claimed[entry]:g}"
             self.report.found("wrong change", f"{self._way(outcome, i, j)}: {what}.")
         difference = float(self.phi[j] - self.phi[i])
-        if not abs(outcome.gain - difference) <= 1e-9 * max(1.0, abs(difference)) + self.resolution:
+        rounding = 1e-14 * max(abs(float(self.phi[i])), abs(float(self.phi[j])))
+        if not abs(outcome.gain - difference) <= 1e-9 * max(1.0, abs(difference)) + rounding:
             what = f"φ changes by {difference:.12g}, claimed {outcome.gain:.12g}"
             self.report.found("wrong gain", f"{self._way(outcome, i, j)}: {what}.")
 
@@ -146,13 +151,15 @@ class Laws:
         some = self._some()
         for y in (self.solutions[i] for i in some):
             states = [self.pure.fresh(y, guide, temperature, garbage) for garbage in range(len(GARBAGE))]
-            if self._equal(*states):
-                continue
-            if self.comparer.differ(*(self.follower.law(state) for state in states)):
-                self.report.found(
-                    "prepare", f"at {show(y)}, {self._difference(states[0], states[1])} depends on what memory held before."
-                )
-                return
+            law = None
+            for other in states[1:]:
+                if self._equal(states[0], other):
+                    continue
+                law = self.follower.law(states[0]) if law is None else law
+                if self.comparer.differ(law, self.follower.law(other), y.tobytes()):
+                    apart = self._difference(states[0], other)
+                    self.report.found("prepare", f"at {show(y)}, {apart} depends on what memory held before.")
+                    return
 
     # --- histories -----------------------------------------------------------------------------------------------------
 
@@ -170,6 +177,7 @@ class Laws:
             self._enqueue(law, history.solution)
         if not first:
             return
+        self._try_applied_at_once()
         if not self._frontier and not self._dropped and self._few in (0, len(self.solutions)):
             self.report.histories = f"proved after every history ({met} states differ from fresh ones and go on alike)"
             return
@@ -194,7 +202,7 @@ class Laws:
     def _compare(self, history: History) -> Law | None:
         """The law from a state that a draw left behind; None after a finding."""
         fresh, law = self.fresh[history.solution], self.follower.law(history.state)
-        if not self.comparer.differ(law, self._laws[history.solution]):
+        if not self.comparer.differ(law, self._laws[history.solution], self.pure.desk.solution(fresh)):
             return law
         culprit = self._culprit(history.state, fresh, history.solution)
         error = f" ({law.error})" if law.error else ""
@@ -209,7 +217,7 @@ class Laws:
         for f in self._apart(state, fresh):
             low, high = self.pure.desk.spans[f]
             mended = state[:low] + fresh[low:high] + state[high:]
-            if not self.comparer.differ(self.follower.law(mended), self._laws[i]):
+            if not self.comparer.differ(self.follower.law(mended), self._laws[i], self.pure.desk.solution(fresh)):
                 return self._difference(state, fresh, f)
         return self._difference(state, fresh)
 
@@ -234,6 +242,14 @@ class Laws:
             j = self.number.get(o.target, -1)
             if j >= 0:
                 self.add_history(o.applied, j, lambda o=o, j=j: self._applied(o, i, j), "stale state")
+
+    def _try_applied_at_once(self) -> None:
+        """What ``apply`` leaves must not depend on questions that were asked before it."""
+        for s, left in self._later[: _HISTORY_DRAWS // 100]:
+            j = self.number.get(self.pure.desk.solution(left), -1)
+            cause = f"after {self.pure.moves[s].name!r} was applied with nothing asked before"
+            if j >= 0 and left not in self._seen and self._compare(History(left, j, cause, "order")) is None:
+                return
 
     def _name(self, outcome: Any) -> str:
         return repr(self.pure.moves[outcome.move].name)
@@ -285,8 +301,9 @@ class Laws:
 
     def _survives_garbage(self, i: int, f: int) -> bool:
         spoiled = []
-        for garbage in GARBAGE:
-            self.pure.desk.put(self.fresh[i])[f][:] = garbage
+        for garbage in range(len(GARBAGE)):
+            self.pure.desk.put(self.fresh[i])
+            self.pure.desk.soil(f, garbage)
             spoiled.append(self.pure.desk.save())
         clean, *others = (self.follower.law(state) for state in (self.fresh[i], *spoiled))
         low, high = self.pure.desk.spans[f]
@@ -294,11 +311,12 @@ class Laws:
 
     def _is_overwritten(self, f: int, i: int, clean: Law, others: list[Law]) -> bool:
         """Is every entry of field f, after every draw, either as it was before or written without regard to it?"""
-        before = self.pure.desk.field(self.fresh[i], f)
+        before, dtype = self.pure.desk.field(self.fresh[i], f), self.pure.desk.dtypes[f]
+        garbage = np.array(GARBAGE).astype(dtype)[:, None]
         for draws in zip(clean.outcomes, *(law.outcomes for law in others), strict=True):
             for states in zip(*(_left(o) for o in draws), strict=True):
                 now = np.array([self.pure.desk.field(state, f) for state in states])
-                untouched = (now[0] == before) & (now[1:] == np.array(GARBAGE).astype(now.dtype)[:, None]).all(0)
+                untouched = (now[0] == before) & (now[1:] == garbage).all(0)
                 if not (untouched | (now == now[0]).all(0)).all():
                     return False
         return True

@@ -16,8 +16,8 @@ from movegrad.problem import Move, Problem
 from movegrad.proof.numbers import MATH, Field, as_field, quiet_math
 
 MAX_DRAWS = 64  # on one path, as in the compiled enumeration
-MAX_PATHS = 1_000_000  # of one function from one state
-GARBAGE = (77, 1)  # what memory may hold that nobody has written
+MAX_PATHS = 50_000  # of one function from one state
+GARBAGE = (77, 0, -3)  # what memory may hold that nobody has written
 _EPSILON = float(np.finfo(float).eps)
 
 
@@ -230,9 +230,9 @@ class Desk:
             *(self._memory[low:high].view(a.dtype).view(type(a)) for a, (low, high) in zip(fields, self.spans, strict=True))
         )
         self._garbage = []
-        for value in GARBAGE:
-            for a in self.state:
-                a[:] = np.full(len(a), value).astype(a.dtype)
+        for garbage in range(len(GARBAGE)):
+            for f in range(len(self.state)):
+                self.soil(f, garbage)
             self._garbage.append(self.save())
 
     def save(self) -> bytes:
@@ -246,6 +246,10 @@ class Desk:
     def spoil(self, garbage: int) -> Any:
         """Memory as a kernel finds it: not clean."""
         return self.put(self._garbage[garbage])
+
+    def soil(self, f: int, garbage: int) -> None:
+        """Put garbage into one field of the state."""
+        self.state[f][:] = np.full(len(self.state[f]), GARBAGE[garbage]).astype(self.dtypes[f])
 
     def field(self, saved: bytes, f: int) -> np.ndarray:
         """One field of a saved state."""
@@ -299,7 +303,7 @@ class PureProblem:
 
     def memory(self, garbage: int = 0) -> Any:
         """A state as a kernel finds it: memory that is not clean."""
-        return type(self.problem.state)(*(as_field(np.full_like(a, GARBAGE[garbage])) for a in self.problem.state))
+        return type(self.problem.state)(*(as_field(np.full(len(a), GARBAGE[garbage]).astype(a.dtype)) for a in self.problem.state))
 
     @staticmethod
     def copy(state: Any) -> Any:
@@ -317,8 +321,10 @@ class PureProblem:
         return bool(self._contains(self.data, self.solution(solution)))
 
     def solution(self, values: Any) -> Any:
-        """A copy of a solution, in its dtype."""
-        return as_field(np.asarray(values).astype(self.problem.solution.dtype))
+        """A copy of a solution, in its dtype; read-only: functions that describe it must not change it."""
+        copy = as_field(np.asarray(values).astype(self.problem.solution.dtype))
+        copy.setflags(write=False)
+        return copy
 
     def draws(
         self, state: Any, s: int, max_paths: int = MAX_PATHS, hints: Any = None

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Starts:
             return False
 
     def _near(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Listed solutions with one entry changed, or two exchanged, or one copied over another."""
+        """All vectors of the values that occur and those next to them, or, where they are many, some that are near a solution."""
         solutions = np.array(self.laws.solutions)
         values = np.unique(solutions)
         if solutions.dtype.kind in "iu":
@@ -63,16 +64,17 @@ class Starts:
             beyond = [v for v in (int(values[0]) - 1, int(values[-1]) + 1) if limits.min <= v <= limits.max]
             values = np.unique(np.concatenate([values, np.array(beyond, solutions.dtype)]))
         n, size = solutions.shape
-        if n * size * len(values) <= _PERTURBED:
-            for y in solutions:
-                for k in range(size):
-                    for value in values:
-                        yield _changed(y, k, value)
+        if len(values) ** size <= _PERTURBED:  # then all that there are
+            for entries in product(values, repeat=size):
+                yield np.array(entries, solutions.dtype)
+            return
         for _ in range(_PERTURBED // 4):
             y, (a, b) = solutions[rng.integers(n)], rng.integers(size, size=2)
+            one, other = values[rng.integers(len(values), size=2)]
             yield _changed(_changed(y, a, y[b]), b, y[a])
             yield _changed(y, a, y[b])
-            yield _changed(y, a, values[rng.integers(len(values))])
+            yield _changed(y, a, one)
+            yield _changed(_changed(y, a, one), b, other)
 
     # --- random ----------------------------------------------------------------------------------------------------------
 
@@ -81,9 +83,11 @@ class Starts:
         if self.pure.random is None:
             return None
         try:
-            law = self._law_of_random()
+            law, *others = (self._law_of_random(garbage) for garbage in range(len(GARBAGE)))
         except TooManyDraws:
-            law = {}
+            law, others = {}, []
+        if any(law.keys() != other.keys() or any(abs(law[k] - other[k]) > 1e-12 for k in law) for other in others):
+            self.report.found("random", "random depends on what memory held before.")
         if not law:
             self._sample_random(rng)
             return np.full(len(self.laws.number), 1.0 / len(self.laws.number)) if self.problem.uniform else None
@@ -102,13 +106,12 @@ class Starts:
             self.report.note(f"random is not uniform, as the problem says: probabilities are {spread}")
         return np.array([inside.get(y.tobytes(), 0.0) for y in self.laws.solutions])
 
-    def _law_of_random(self) -> dict[bytes, float]:
+    def _law_of_random(self, garbage: int) -> dict[bytes, float]:
         """Probability of each solution that ``random`` makes."""
-
-        garbage = self.pure.memory()[0]
+        memory = self.pure.memory(garbage)[0]
 
         def make(draws: Any) -> Any:
-            solution = garbage.copy()
+            solution = memory.copy()
             self.pure.random(self.pure.data, draws, solution)  # type: ignore[misc]
             return solution
 
@@ -135,46 +138,55 @@ class Starts:
 
     # --- greedy and improve ------------------------------------------------------------------------------------------------
 
-    def test_greedy(self, theta: np.ndarray) -> None:
-        """``greedy`` builds a solution, whatever memory held."""
+    def test_greedy(self, theta: np.ndarray) -> int | None:
+        """``greedy`` builds a solution, whatever memory held; returns its number."""
         if self.pure.greedy is None:
-            return
+            return None
         built = []
         for garbage in range(len(GARBAGE)):
             state = self.pure.memory(garbage)
             try:
-                self.pure.greedy(self.pure.data, np.array(theta), state)
+                self.pure.greedy(self.pure.data, theta, state)
             except Exception as error:
                 kind = "overflow" if isinstance(error, OverflowError) else "greedy"
                 self.report.found(kind, f"greedy raised {type(error).__name__}: {error}{place_of(error)}.")
-                return
+                return None
             built.append(state[0])
             if not self._contains(state[0]):
                 self.report.found("greedy", f"greedy made {show(state[0])}, which is not in the set.")
-        if not same(*built):
-            self.report.found("greedy", f"greedy made {show(built[0])} or {show(built[1])}, as memory was before.")
+        for other in built[1:]:
+            if not same(built[0], other):
+                self.report.found("greedy", f"greedy made {show(built[0])} or {show(other)}, as memory was before.")
+        return self.laws.number.get(built[0].tobytes())
 
-    def test_improve(self, theta: np.ndarray, rng: np.random.Generator) -> None:
-        """``improve`` stays in the set, never lowers the objective, and its state goes on as a fresh one."""
+    def test_improve(self, theta: np.ndarray, rng: np.random.Generator) -> dict[int, int]:
+        """``improve`` stays in the set, never lowers the objective, and its state goes on as a fresh one; returns what it makes."""
+        made: dict[int, int] = {}
         if self.pure.improve is None:
-            return
+            return made
         n = len(self.laws.solutions)
         for i in range(n) if n <= _IMPROVED else rng.integers(n, size=_IMPROVED).tolist():
             y, state = self.laws.solutions[i], self.pure.desk.put(self.laws.fresh[i])
             try:
-                self.pure.improve(self.pure.data, np.array(theta), state)
+                self.pure.improve(self.pure.data, theta, state)
+                once = self.pure.desk.save()
+                self.pure.improve(self.pure.data, theta, self.pure.desk.put(self.laws.fresh[i]))
             except Exception as error:
                 self.report.found("improve", f"improve raised {type(error).__name__}: {error}{place_of(error)}, at {show(y)}.")
-                return
+                return made
+            if self.pure.desk.solution(once) != self.pure.desk.solution(self.pure.desk.save()):
+                self.report.found("improve", f"improve from {show(y)} leads elsewhere the second time: it must be without chance.")
             path = f"{show(y)} → {show(state[0])}"
             j = self.laws.number.get(state[0].tobytes())
             if j is None:
                 self.report.found("improve", f"{path}, which is not in the set.")
                 continue
+            made[i] = j
             before, after = (float(self.laws.statistics[k] @ theta + self.laws.phi[k]) for k in (i, j))
             if after < before - 1e-9 * max(1.0, abs(before)):
                 self.report.found("improve", f"{path} lowers the objective from {before:.9g} to {after:.9g}.")
             self.laws.add_history(self.pure.desk.save(), j, lambda path=path: f"after improve led {path}", "stale state")
+        return made
 
 
 def _changed(y: np.ndarray, k: int, value: Any) -> np.ndarray:
