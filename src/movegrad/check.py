@@ -117,8 +117,7 @@ def _prove(
         return  # the rest would only repeat it
     runs = Compiled(laws, balance, len(pairs), rng)
     random_law: np.ndarray | None = None
-    first_made: tuple = ()
-    steps = []
+    made, steps = [], []
     for number, pair in enumerate(pairs):
         before = laws.table
         if not number:
@@ -135,15 +134,14 @@ def _prove(
             balance.test_reach()
         if not number:
             random_law = starts.test_random(rng)
-        made = starts.test_greedy(pair.theta), starts.test_improve(pair.theta, rng)
-        first_made = first_made or made
+        made.append((starts.test_greedy(pair.theta), starts.test_improve(pair.theta, rng)))
         laws.follow_histories(rng, first=not number)
         balance.compare_with_gibbs(*pair)
         steps.append(runs.steps(pair))
     if compiled:
-        for pair, exact in zip(pairs, steps, strict=True):
+        for pair, exact, starting in zip(pairs, steps, made, strict=True):
             runs.test(pair, exact)
-        runs.test_starts(pairs[0], steps[0], random_law, *first_made)
+            runs.test_starts(pair, exact, random_law if pair is pairs[0] else None, *starting)
     if runs.steps_made:
         report.tested.append(
             f"the compiled chain, {runs.steps_made:.1e} steps at {len(pairs)} pairs of θ and t, false alarms ≤ {FALSE_ALARMS:g}"
@@ -156,7 +154,7 @@ def _pairs(problem: Problem, temperatures: list[float], rng: np.random.Generator
     theta, other = rng.normal(size=d), np.abs(rng.normal(size=d))
     tied = np.where(rng.random(d) < 0.5, 1.0, -1.0)
     pairs = [Pair(theta, t) for t in temperatures]
-    pairs += [Pair(-theta, last), Pair(2.0 * other, first), Pair(-other, last), Pair(np.zeros(d), last), Pair(tied, first)]
+    pairs += [Pair(-theta, last), Pair(2.0 * other, first), Pair(-3.0 * other, last), Pair(np.zeros(d), last), Pair(tied, first)]
     pairs += [Pair(_LARGE * theta, first), Pair(theta, _SMALL)]
     for pair in pairs:
         pair.theta.setflags(write=False)  # a function that writes to θ is wrong

@@ -53,8 +53,8 @@ class Compiled:
     def __init__(self, laws: Laws, balance: Balance, runs: int, rng: np.random.Generator) -> None:
         self.laws, self.balance, self.report, self.problem = laws, balance, laws.report, laws.problem
         self.rng, self.steps_made = rng, 0
-        # Three statistical tests in each of the runs, and one of starts, share the rate of false alarms.
-        self._level = FALSE_ALARMS / (3 * runs + 1)
+        # Four statistical tests in each of the runs share the rate of false alarms.
+        self._level = FALSE_ALARMS / (4 * runs)
 
     def test(self, pair: Pair, steps: Steps) -> None:
         """One θ and t, whose exact steps are given."""
@@ -75,23 +75,26 @@ class Compiled:
 
     def test_starts(self, pair: Pair, steps: Steps, random: np.ndarray | None, built: int | None, improved: dict[int, int]) -> None:
         """One step from what the compiled ``random``, ``greedy`` and ``improve`` make, whose laws in plain Python are given."""
-        n = steps.size
         chains = self._fitting(_SHORT)[0]
         if random is not None:
-            self._test_start(pair, steps, "random", chains, random, "random")
+            self._test_start(pair, steps, "random", np.zeros(chains, int), random[None], "random")
         if built is not None:
-            self._test_start(pair, steps, "greedy", chains, np.eye(1, n, built)[0], "greedy")
-        for i in list(improved)[:: max(1, len(improved) // _STARTS)]:
-            start = Heuristic(np.tile(self.laws.solutions[i], (chains, 1)))
-            self._test_start(pair, steps, start, chains, np.eye(1, n, improved[i])[0], "improve")
+            self._test_start(pair, steps, "greedy", np.zeros(chains, int), np.eye(steps.size)[[built]], "greedy")
+        if improved:
+            begin, ends = (np.resize(list(numbers), max(chains, len(improved))) for numbers in (improved.keys(), improved.values()))
+            start = Heuristic(np.array(self.laws.solutions)[begin])
+            self._test_start(pair, steps, start, ends, np.eye(steps.size), "improve")
 
-    def _test_start(self, pair: Pair, steps: Steps, start: Any, chains: int, law: np.ndarray, name: str) -> None:
+    def _test_start(self, pair: Pair, steps: Steps, start: Any, groups: np.ndarray, laws: np.ndarray, name: str) -> None:
+        """Chains of group g begin with law g, and make one step."""
         if not self.report.ok:
             return
-        visited = self._run(pair, start, 1, chains, name)
-        if visited is not None:
-            counts = np.bincount(visited[:, 0], minlength=steps.size)
-            self._compare_counts(counts, steps.after(law), f"one step after {name}", pair, (_STARTS + 3) * steps.size)
+        visited = self._run(pair, start, 1, len(groups), name)
+        if visited is None:
+            return
+        for g in np.unique(groups):
+            counts = np.bincount(visited[groups == g, 0], minlength=steps.size)
+            self._compare_counts(counts, steps.after(laws[g]), f"one step after {name}", pair, 3 * steps.size * len(laws))
 
     def steps(self, pair: Pair) -> Steps:
         """The exact law of a step at θ and t, for which the laws must be tabulated now."""
