@@ -57,6 +57,7 @@ class Draws:
             return p >= 1
         heads = self._next(2, (1.0 - p, p)) == 1
         self.probability *= p if heads else 1.0 - p
+        self.slack += 0.0 if heads else 4.0 * _EPSILON * float(p / (1.0 - p))
         return heads
 
     def categorical(self, cumulative: np.ndarray) -> int:
