@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from movegrad._validate import instance_of, integer_in, positive, seed_in
+from movegrad._validate import flag, instance_of, integer_in, positive, seed_in, shown
 from movegrad.problem import Problem
 from movegrad.proof.balance import Balance, stationary_law
 from movegrad.proof.compiled import FALSE_ALARMS, Compiled, Pair
@@ -79,12 +79,13 @@ def check(
     """
     instance_of(problem, "problem", Problem)
     if np.ndim(temperatures) != 1 or not len(temperatures):
-        raise ValueError(f"temperatures must be a sequence of numbers > 0, got {temperatures!r}.")
+        raise ValueError(f"temperatures must be a sequence of numbers > 0, got {shown(temperatures)}.")
     for t in temperatures:
         positive(t, "temperatures")
     integer_in(max_states, "max_states", 1)
     positive(tolerance, "tolerance")
     seed_in(seed)
+    local, compiled = None if local is None else flag(local, "local"), flag(compiled, "compiled")
     rng = np.random.default_rng(seed)
     pairs = _pairs(problem, [float(t) for t in temperatures], rng)
     report = Report(problem.name, complete=problem.states is not None)

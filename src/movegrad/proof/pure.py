@@ -369,6 +369,8 @@ def _brief(values: Any) -> str:
 
 def solutions(problem: Problem, limit: int) -> list[np.ndarray]:
     """All solutions: those that the problem lists, else those that moves reach from its own solution."""
+    if problem.states is not None and not callable(problem.states):
+        raise ValueError(f"states of {problem.name} must be a function that lists solutions, got {type(problem.states).__name__}.")
     too_many = getattr(problem.states, "at_least", 0) > limit  # known before one is listed
     found = [] if too_many else list(islice(_reached(problem) if problem.states is None else problem.states(), limit + 1))
     if too_many or len(found) > limit:
