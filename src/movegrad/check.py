@@ -135,7 +135,7 @@ def _prove(
             balance.test_reach()
         if not number:
             random_law = starts.test_random(rng)
-        made.append((starts.test_greedy(pair.theta), starts.test_improve(pair.theta, rng)))
+        made.append((starts.test_greedy(pair.theta), starts.test_improve(pair.theta, rng, first=not number)))
         laws.follow_histories(rng, first=not number)
         balance.compare_with_gibbs(*pair)
         steps.append(runs.steps(pair))

@@ -15,7 +15,7 @@ from movegrad.proof.report import show
 _PERTURBED = 20_000  # vectors near listed solutions that are shown to ``contains``
 _RANDOM_PATHS = 5_000  # outcomes of ``random`` that are listed
 _RANDOM_DRAWS = 1_000  # else so many are drawn
-_IMPROVED = 2_000  # calls of ``improve``
+_IMPROVED, _IMPROVED_AGAIN = 2_000, 50  # solutions that are improved for the first θ, and for the others
 
 
 class Starts:
@@ -159,13 +159,14 @@ class Starts:
                 self.report.found("greedy", f"greedy made {show(built[0])} or {show(other)}, as memory was before.")
         return self.laws.number.get(built[0].tobytes())
 
-    def test_improve(self, theta: np.ndarray, rng: np.random.Generator) -> dict[int, int]:
+    def test_improve(self, theta: np.ndarray, rng: np.random.Generator, first: bool) -> dict[int, int]:
         """``improve`` stays in the set, never lowers the objective, and its state goes on as a fresh one; returns what it makes."""
         made: dict[int, int] = {}
         if self.pure.improve is None:
             return made
         n = len(self.laws.solutions)
-        for i in range(n) if n <= _IMPROVED else rng.integers(n, size=_IMPROVED).tolist():
+        most = _IMPROVED if first else _IMPROVED_AGAIN
+        for i in range(n) if n <= most else rng.choice(n, most, replace=False).tolist():
             y, state = self.laws.solutions[i], self.pure.desk.put(self.laws.fresh[i])
             try:
                 self.pure.improve(self.pure.data, theta, state)
