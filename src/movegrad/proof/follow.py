@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad.proof.numbers import ENOUGH, refuel
 from movegrad.proof.pure import MAX_PATHS, PureMove, PureProblem, Replay, TooManyDraws, paths, place_of, proposal
 from movegrad.proof.report import Report, show
 
@@ -47,6 +48,7 @@ class Follower:
     def __init__(self, pure: PureProblem, report: Report) -> None:
         self.pure, self.report = pure, report
         self._look = self._again = False
+        self.fuel, self.burnt = ENOUGH, 0  # for each draw, and the most that one took
         self.at_once: list[tuple[int, bytes]] = []  # moves, and states that they leave if nothing was asked before
 
     def law(self, saved: bytes, look: bool = False, again: bool = False, max_paths: int = MAX_PATHS) -> Law:
@@ -54,6 +56,7 @@ class Follower:
         self._look, self._again, self.at_once = look, again, []
         outcomes: list[Outcome] = []
         mask, error, y = -1, "", self._show(saved)
+        refuel(self.fuel)
         with np.errstate(all="ignore"):
             try:
                 mask, saved = self.applicable(saved)
@@ -68,6 +71,8 @@ class Follower:
             except Exception as raised:  # whatever the user's function raises is the finding
                 error = f"{type(raised).__name__}: {raised}"
                 self._found("error", f"{error}{place_of(raised)}, at {y}.")
+            finally:
+                refuel()
         return Law(mask, outcomes, error)
 
     def applicable(self, saved: bytes) -> tuple[int, bytes]:
@@ -84,8 +89,14 @@ class Follower:
     def draws(self, saved: bytes, s: int, max_paths: int = MAX_PATHS) -> Iterator[Outcome]:
         """Every draw of one move."""
         desk, data, propose = self.pure.desk, self.pure.data, self.pure.moves[s].propose
-        for rng, (move, log_ratio) in paths(lambda rng: proposal(propose(data, desk.put(saved), rng)), max_paths=max_paths):
+
+        def run(rng: Any) -> tuple[Any, float]:
+            refuel(self.fuel)
+            return proposal(propose(data, desk.put(saved), rng))
+
+        for rng, (move, log_ratio) in paths(run, max_paths=max_paths):
             yield self.outcome(saved, s, move, log_ratio, rng)
+            self.burnt = max(self.burnt, self.fuel - refuel())
 
     def draw(self, saved: bytes, s: int, rng: Any, look: bool) -> Outcome:
         """One draw of one move, as the generator has it."""

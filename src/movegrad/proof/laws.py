@@ -12,6 +12,7 @@ import numpy as np
 
 from movegrad.problem import Problem
 from movegrad.proof.follow import Comparer, Follower, Law
+from movegrad.proof.numbers import ENOUGH
 from movegrad.proof.pure import GARBAGE, PureProblem
 from movegrad.proof.report import Report, show
 
@@ -178,7 +179,8 @@ class Laws:
         if not first:
             return
         self._try_applied_at_once()
-        if not self._frontier and not self._dropped and self._few in (0, len(self.solutions)):
+        sampled = any(self._scratch.values()) and self._few < len(self.solutions)
+        if not self._frontier and not self._dropped and not sampled:
             self.report.histories = f"proved after every history ({met} states differ from fresh ones and go on alike)"
             return
         walked = self._walk(rng)
@@ -305,7 +307,11 @@ class Laws:
             self.pure.desk.put(self.fresh[i])
             self.pure.desk.soil(f, garbage)
             spoiled.append(self.pure.desk.save())
-        clean, *others = (self.follower.law(state) for state in (self.fresh[i], *spoiled))
+        self.follower.burnt = 0
+        clean = self.follower.law(self.fresh[i])
+        self.follower.fuel = 10 * self.follower.burnt + 1_000  # garbage may lead in circles
+        others = [self.follower.law(state) for state in spoiled]
+        self.follower.fuel = ENOUGH
         low, high = self.pure.desk.spans[f]
         return all(_same_but_for(clean, other, low, high) for other in others) and self._is_overwritten(f, i, clean, others)
 

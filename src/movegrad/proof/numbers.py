@@ -47,14 +47,41 @@ _READ = {"i": int, "u": Unsigned, "b": bool}
 _LIMITS = {c: (int(np.iinfo(c).min), int(np.iinfo(c).max)) for c in np.typecodes["AllInteger"]} | {"?": (0, 1)}
 
 
+class Endless(Exception):
+    """A function reads and writes so much that it seems to have no end."""
+
+
+class _Fuel:
+    """How many entries of fields may still be read or written: plain Python cannot be stopped otherwise."""
+
+    left = 1 << 62
+
+
+ENOUGH = 5_000_000  # entries that one step may read and write
+
+
+def refuel(amount: int = 1 << 62) -> int:
+    """Give new fuel, by default without limit; returns what was left of the old."""
+    left, _Fuel.left = _Fuel.left, amount
+    return left
+
+
+def _burn() -> None:
+    _Fuel.left -= 1
+    if _Fuel.left < 0:
+        raise Endless("reads and writes without end")
+
+
 class Field(np.ndarray):
     """An array of integers or truth values as compiled code sees it. Storing what does not fit raises OverflowError."""
 
     def __getitem__(self, key: Any) -> Any:
+        _burn()
         value = np.ndarray.__getitem__(self, key)
         return value if isinstance(value, np.ndarray) else _READ[self.dtype.kind](value)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        _burn()
         if isinstance(value, np.integer):
             value = int(value)  # NumPy would let it wrap
         if isinstance(value, int):

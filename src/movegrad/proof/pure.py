@@ -13,7 +13,7 @@ import numpy as np
 from movegrad import _build
 from movegrad._specialise import remake
 from movegrad.problem import Move, Problem
-from movegrad.proof.numbers import MATH, Field, as_field, quiet_math
+from movegrad.proof.numbers import ENOUGH, MATH, Field, as_field, quiet_math, refuel
 
 MAX_DRAWS = 64  # on one path, as in the compiled enumeration
 MAX_PATHS = 50_000  # of one function from one state
@@ -319,7 +319,11 @@ class PureProblem:
         return float(self._phi(self.data, self.solution(solution)))
 
     def contains(self, solution: np.ndarray) -> bool:
-        return bool(self._contains(self.data, self.solution(solution)))
+        refuel(ENOUGH)  # a vector that is no solution may lead in circles
+        try:
+            return bool(self._contains(self.data, self.solution(solution)))
+        finally:
+            refuel()
 
     def solution(self, values: Any) -> Any:
         """A copy of a solution, in its dtype; read-only: functions that describe it must not change it."""
