@@ -137,9 +137,11 @@ def test_the_pilot_of_annealing_is_part_of_the_time_limit(monkeypatch):
 
     monkeypatch.setattr(sampling, "run", spy)
     mg.solve(SLOW, np.ones(4), time_limit=0.02)
-    (pilot, steps), (rest, _) = seen
-    assert pilot == pytest.approx(0.002)
-    assert steps < 64
+    *pilots, (rest, _) = seen  # a second one from random starts, where nothing changed in the first
+    assert pilots
+    for limit, steps in pilots:
+        assert limit == pytest.approx(0.002)
+        assert steps < 64
     assert 0.002 <= rest < 0.02
 
 

@@ -350,7 +350,7 @@ class _Caller:
 def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> None:
     """All chains to a given number of steps: a range of chains for each thread, a stretch of steps at a time."""
     count_chains, goals, schedule = len(chains.clock), _per_chain(settings.steps, settings.chains), settings.schedule
-    longest = int(np.max(goals))
+    longest = int(goals.max()) if isinstance(goals, np.ndarray) else goals
     ranges = split(count_chains, 1 if longest * count_chains < _SERIAL_STEPS else get_threads())
     finished = {low: 0 for low, _ in ranges}
 
@@ -358,11 +358,11 @@ def _run_steps(call: _Caller, chains: Chains, settings: Settings, progress) -> N
         stretch = min(schedule.longest, max(_LEAST_STRETCH, _STRETCH // (high - low)))
         for first in range(0, longest, stretch):
             count = min(stretch, longest - first)
-            goal = goals[low:high] if isinstance(goals, np.ndarray) else goals
-            chains.clock[low:high, GOAL] = np.minimum(goal, first + count)
+            stop = first + count
+            chains.clock[low:high, GOAL] = np.minimum(goals[low:high], stop) if isinstance(goals, np.ndarray) else stop
             heat, at = schedule.steps(first, count, longest), low
             while at < high and not call.stopped:
-                at = call(heat, first + count == longest, at, high)
+                at = call(heat, stop == longest, at, high)
                 if progress is not None:
                     finished[low] = first * (high - low) + count * (at - low)
                     progress(sum(finished.values()) / (longest * count_chains))
