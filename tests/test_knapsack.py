@@ -130,7 +130,7 @@ BAD = {
     "shapes that disagree": ((WEIGHTS, [2.0]), {}, "weights must have one row for each of the 1 capacities, got 2"),
     "one axis": (([1.0, 2.0], [2.0]), {}, r"weights must be numbers with 2 axes, got shape \(2,\)"),
     "no items": ((np.zeros((1, 0)), [2.0]), {}, "weights must be numbers with 2 axes"),
-    "words": (([["a"]], [2.0]), {}, "weights must be numbers"),
+    "words": (([["a"]], [2.0]), {}, "weights must be an array of numbers"),
     "unknown move": ((WEIGHTS, CAPACITIES), {"moves": ["jump"]}, "moves must be one of .*got 'jump'"),
     "no flip": ((WEIGHTS, CAPACITIES), {"moves": ["swap"]}, "moves must contain a flip"),
     "bad beta": ((WEIGHTS, CAPACITIES), {"beta": 0.0}, "beta must be finite and > 0, got 0.0"),
