@@ -93,11 +93,11 @@ def test_an_instance_cannot_be_changed_and_owns_its_arrays():
 # --- starts and observations ----------------------------------------------------------------------
 
 STARTS = {
-    "twice": ([[1, 2], [2]], r"routes must hold each request once, got 2 twice\."),
-    "twice in one route": ([[1, 1]], r"routes must hold each request once, got 1 twice\."),
-    "no such request": ([[3]], r"routes must hold requests in 1\.\.2, got 3\."),
-    "the depot": ([[0, 1]], r"routes must hold requests in 1\.\.2, got 0\."),
-    "half a request": ([[1.5]], r"routes must hold requests in 1\.\.2, got 1\.5\."),
+    "twice": ([[1, 2], [2]], r"start must be in the set, but routes must hold each request once, got 2 twice\."),
+    "twice in one route": ([[1, 1]], r"start must be in the set, but routes must hold each request once, got 1 twice\."),
+    "no such request": ([[3]], r"start must be in the set, but routes must hold requests in 1\.\.2, got 3\."),
+    "the depot": ([[0, 1]], r"start must be in the set, but routes must hold requests in 1\.\.2, got 0\."),
+    "half a request": ([[1.5]], r"start must be in the set, but routes must hold requests in 1\.\.2, got 1\.5\."),
     "must be served": ([[1]], r"start must be in the set, got \[ 0  0 -1\] for chain 0 of example 0: request 2 must be served\."),
     "late": (
         [[2, 1]],
