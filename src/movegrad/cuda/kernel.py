@@ -21,7 +21,7 @@ from movegrad.engine import Options, jit, layout_of
 from movegrad.engine.bind import Kind, chain_names, contains_of, start_names, statistic_of
 from movegrad.engine.compile import announced, generate, inner, remake
 from movegrad.engine.explain import readable_errors
-from movegrad.engine.loop import Plan
+from movegrad.engine.loop import Chain, Plan
 from movegrad.engine.reach import Reach, while_unchanged
 from movegrad.schedules import Heat
 
@@ -71,7 +71,11 @@ def run_source(kind: Kind, what: Options | int, data_types: tuple, state_types: 
     """``run`` for a kind of problem whose data and state have these dtypes: with chains of these options, or to make starts."""
     first_step = isinstance(what, Options) and what.first_step
     text = run_text(kind.data_axes, kind.state_fields, len(kind.moves), first_step)
-    bound = chain_names(kind, what, coin_accepts, over=None) if isinstance(what, Options) else start_names(kind, what)
+    bound = (
+        chain_names(kind, what, coin_accepts, over=None)
+        if isinstance(what, Options)
+        else start_names(kind, what) | {"Chain": Chain}
+    )
     names = _types(data_types, state_types) | bound
     names |= {"Heat": Heat, "Plan": Plan, "Work": Work, "NOTHING_WRONG": NOTHING_WRONG}
     function = generate(text, "run", cuda=cuda, np=np, finite=finite, hand_over=hand_over, **names)

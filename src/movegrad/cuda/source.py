@@ -15,7 +15,7 @@ from typing import NamedTuple
 from movegrad.cuda.lowering import TILE
 from movegrad.engine import ODOMETER_SIZE
 from movegrad.engine.bind import chain_text
-from movegrad.engine.loop import COUNTS, DONE, GOAL, INVERSE_TEMPERATURE, LOADED, SEEDED, VALUES, Plan
+from movegrad.engine.loop import COUNTS, DONE, GOAL, INVERSE_TEMPERATURE, LOADED, SEEDED, VALUES, Chain, Plan
 
 BY_COLUMNS = True  # tables of data
 # What threads found wrong: the first example whose θ, guide or direction is not finite, and the first chain whose start is not
@@ -235,7 +235,7 @@ def run_text(data_axes: tuple[int, ...], state_fields: int, moves: int, first_st
         rng_type="float64" if first_step else "uint64",
         load_rng="" if first_step else f"if span.first > 0 or pending & {SEEDED}:\n        rng[0], rng[1] = {at}",
         store_rng="" if first_step else f"{at} = rng[0], rng[1]",
-        chain=chain_text(_CHAIN | records).format(moves=moves),
+        chain=chain_text(_CHAIN | records, Chain).format(moves=moves),
         **_CONSTANTS,
     )
 

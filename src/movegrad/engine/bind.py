@@ -12,9 +12,9 @@ from movegrad.engine import loop
 from movegrad.engine.clock import now
 from movegrad.engine.compile import generate, inline, inner, kernel, specialize
 from movegrad.engine.draws import integer, uniform
-from movegrad.engine.loop import BUILD, DRAW, IMPROVE, NOT_IN_SET, Chain
+from movegrad.engine.loop import BUILD, DRAW, IMPROVE, NOT_IN_SET, Chain, Start
 from movegrad.engine.reach import while_unchanged
-from movegrad.engine.reference import refer
+from movegrad.engine.reference import cut, refer, referrer
 
 
 class Kind(NamedTuple):
@@ -41,20 +41,22 @@ class Options(NamedTuple):
 # --- loops over chains and solutions: source text, since the views depend on the fields of data and state --------------------
 
 _RUN = '''
-def run(flat, table, chains, plan, heat, last, low, high):
+def run(flat_data, table, all_chains, plan, heat, last, low, high):
     """Bring chains low…high−1 to their goals, or make their starts.
 
     Returns −1 when that is done, c if the start of chain c is not in the set, and −2 − c to be called again from chain c on.
     """
+    flat, chains = refer(flat_data), refer(all_chains)
     n, since, work, before = plan.chains, now(), 0, -1
     for c in range(low, high):
         e = c // n
-        instance, begin, end = chains.which[e], chains.theta_at[e], chains.theta_at[e + 1]
+        instance, begin = chains.which[e], chains.theta_at[e]
         if instance != before:  # another instance may be much slower
             work, before = 0, instance
-        entry, stop = begin * n + (c - e * n) * (end - begin), begin * n + (c - e * n + 1) * (end - begin)
-        at, after, points = chains.state_at[0, c], chains.state_at[0, c + 1], chains.trace.shape[1]
-        chain = refer(Chain({chain}))
+        entries, points = chains.theta_at[e + 1] - begin, chains.trace.shape[1]
+        entry, at = begin * n + (c - e * n) * entries, chains.state_at[0, c]
+        size = chains.state_at[0, c + 1] - at
+        chain = refer_chain(Chain, {chain})
         work = live(chain, plan, heat, last, chains.indices[e], c, since, work)
         if work < 0:
             return c if work == NOT_IN_SET else -2 - c
@@ -65,28 +67,29 @@ def run(flat, table, chains, plan, heat, last, low, high):
 
 # The part of Chains that belongs to chain c, field by field.
 _CHAIN = {
-    "theta": "chains.theta[begin:end]",
-    "guide": "chains.guide[begin:end]",
-    "direction": "chains.direction[begin:end]",
+    "theta": "cut(chains.theta, begin, (entries,))",
+    "guide": "cut(chains.guide, begin, (entries,))",
+    "direction": "cut(chains.direction, begin, (entries,))",
     "rng": "chains.rng[c]",
     "clock": "chains.clock[c]",
     "value": "chains.value[c]",
-    "sums": "chains.sums[entry:stop]",
-    "cross": "chains.cross[entry:stop]",
-    "mean": "chains.mean[entry:stop]",
+    "sums": "cut(chains.sums, entry, (entries,))",
+    "cross": "cut(chains.cross, entry, (entries,))",
+    "mean": "cut(chains.mean, entry, (entries,))",
     "counts": "chains.counts[c]",
-    "moved": "chains.moved[entry:stop]",
-    "origin": "chains.origin[at:after]",
-    "best": "chains.best[at:after]",
+    "moved": "cut(chains.moved, entry, (entries if len(chains.moved) > 0 else 0,))",
+    "origin": "cut(chains.origin, at, (size,))",
+    "best": "cut(chains.best, at, (size,))",
     "trace": "chains.trace[c]",
-    "iterates": "chains.iterates[at * points : after * points]",
+    "iterates": "cut(chains.iterates, at * points, (size * points if len(chains.iterates) > 0 else 0,))",
     "weights": "chains.weights",
 }
 
 _OBSERVE = '''
-def observe(flat, table, instance, solutions, out, first, pause):
+def observe(flat_data, table, instance, solutions, out, first, pause):
     """Write T(y) of each solution from the first one on; returns as ``run``."""
-    data, since = refer(Data({data})), now()
+    flat = refer(flat_data)
+    data, since = refer_data(Data, {data}), now()
     for n in range(first, len(solutions)):
         if not contains(data, solutions[n]):
             return n
@@ -97,33 +100,34 @@ def observe(flat, table, instance, solutions, out, first, pause):
 '''
 
 
-def chain_text(fields: dict[str, str]) -> str:
-    """The arguments of ``Chain``, out of the source text of each field."""
-    return ", ".join(fields[name] for name in Chain._fields)
+def chain_text(fields: dict[str, str], chain_class: Any) -> str:
+    """The arguments of ``Chain`` or ``Start``, out of the source text of each field."""
+    return ", ".join(fields[name] for name in chain_class._fields)
 
 
 def _data_text(axes: tuple[int, ...]) -> str:
     """Source text that cuts the fields of ``instance`` out of ``flat``, for arrays of these numbers of axes."""
     fields, column = [], 0
     for f, rank in enumerate(axes):
-        at, shape = f"table[instance, {column}]", [f"table[instance, {column + 1 + a}]" for a in range(rank)]
-        if rank == 0:
-            fields.append(f"flat[{f}][{at}]")
-        else:
-            cut = f"flat[{f}][{at} : {at} + {' * '.join(shape)}]"
-            fields.append(cut if rank == 1 else f"{cut}.reshape(({', '.join(shape)}))")
+        at, shape = f"table[instance, {column}]", "".join(f"table[instance, {column + 1 + a}], " for a in range(rank))
+        fields.append(f"cut(flat[{f}], {at}, ({shape}))" if rank else f"flat[{f}][{at}]")
         column += 1 + rank
     return ", ".join(fields)
 
 
 def _state_text(fields: int) -> str:
     """Source text that cuts the state of chain ``c`` out of ``chains.states``."""
-    return ", ".join(f"chains.states[{f}][chains.state_at[{f}, c] : chains.state_at[{f}, c + 1]]" for f in range(fields))
+    at = "chains.state_at[{f}, c]"
+    cuts = (f"cut(chains.states[{f}], {at}, (chains.state_at[{f}, c + 1] - {at},))" for f in range(fields))
+    return ", ".join(text.replace("{f}", str(f)) for f, text in enumerate(cuts))
 
 
-def _run_text(kind: Kind) -> str:
-    records = {"data": f"refer(Data({_data_text(kind.data_axes)}))", "state": f"refer(State({_state_text(kind.state_fields)}))"}
-    return _RUN.format(chain=chain_text(_CHAIN | records))
+def _run_text(kind: Kind, chain_class: Any) -> str:
+    records = {
+        "data": f"refer_data(Data, {_data_text(kind.data_axes)})",
+        "state": f"refer_state(State, {_state_text(kind.state_fields)})",
+    }
+    return _RUN.format(chain=chain_text(_CHAIN | records, chain_class))
 
 
 # --- the clock -----------------------------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ def is_look(n):
     return n & (n - 1) == 0
 
 
-_CLOCK = {"refer": refer, "now": now, "over": over, "is_look": is_look, "NOT_IN_SET": NOT_IN_SET}
+_CLOCK = {"now": now, "over": over, "is_look": is_look, "NOT_IN_SET": NOT_IN_SET}
 
 
 # --- what stands for functions that a problem leaves out ----------------------------------------------------------------
@@ -279,20 +283,27 @@ def move_bindings(move: Any) -> dict[str, Any]:
 @while_unchanged
 def chain_kernel(kind: Kind, options: Options) -> Any:
     """The compiled ``run`` that brings chains to their goals; all instances of a kind share it."""
-    return kernel(generate(_run_text(kind), "run", **chain_names(kind, options), **_CLOCK))
+    return _kernel(kind, _run_text(kind, Chain), "run", chain_names(kind, options))
 
 
 @while_unchanged
 def start_kernel(kind: Kind, task: int) -> Any:
     """The compiled ``run`` that makes starts: DRAW, BUILD or IMPROVE."""
-    return kernel(generate(_run_text(kind), "run", **start_names(kind, task), **_CLOCK))
+    return _kernel(kind, _run_text(kind, Start), "run", start_names(kind, task))
 
 
 @while_unchanged
 def observe_kernel(kind: Kind) -> Any:
     """The compiled ``observe``."""
     names = {"Data": kind.data_class, "contains": contains_of(kind), "statistic": statistic_of(kind)}
-    return kernel(generate(_OBSERVE.format(data=_data_text(kind.data_axes)), "observe", **names, **_CLOCK))
+    return _kernel(kind, _OBSERVE.format(data=_data_text(kind.data_axes)), "observe", names)
+
+
+def _kernel(kind: Kind, text: str, name: str, names: dict[str, Any]) -> Any:
+    chain_fields = len(names["Chain"]._fields) if "Chain" in names else 0
+    referrers = {"refer_data": len(kind.data_axes), "refer_state": kind.state_fields, "refer_chain": chain_fields}
+    tools = {"cut": cut, "refer": refer} | {name: referrer(count) for name, count in referrers.items()}
+    return kernel(generate(text, name, **names, **tools, **_CLOCK))
 
 
 def contains_of(kind: Kind) -> Any:
@@ -319,16 +330,17 @@ def start_names(kind: Kind, task: int) -> dict[str, Any]:
     """The same for a kernel that makes starts."""
     functions = kind.functions
     if task == DRAW:
-        return _names(kind, specialize(loop.draw, random=functions.random))
+        return _names(kind, specialize(loop.draw, random=functions.random), Start)
     if task == BUILD:
-        return _names(kind, specialize(loop.build, greedy=functions.greedy))
+        return _names(kind, specialize(loop.build, greedy=functions.greedy), Start)
     assert task == IMPROVE
     prepare = functions.prepare or prepare_nothing
-    return _names(kind, specialize(loop.improve_start, improve=functions.improve, contains=contains_of(kind), prepare=prepare))
+    names = {"improve": functions.improve, "contains": contains_of(kind), "prepare": prepare}
+    return _names(kind, specialize(loop.improve_start, **names), Start)
 
 
-def _names(kind: Kind, live: Any) -> dict[str, Any]:
-    return {"Chain": Chain, "Data": kind.data_class, "State": kind.state_class, "live": live}
+def _names(kind: Kind, live: Any, chain_class: Any = Chain) -> dict[str, Any]:
+    return {"Chain": chain_class, "Data": kind.data_class, "State": kind.state_class, "live": live}
 
 
 def _log_weight(kind: Kind) -> Any:
@@ -338,7 +350,10 @@ def _log_weight(kind: Kind) -> Any:
 def _advance(kind: Kind, options: Options, coin_accepts: Any) -> Any:
     moves, log_weight = kind.moves, _log_weight(kind)
     flags = {"RECYCLE": options.recycle, "COVARIANCE": options.covariance, "BEST": options.best, "coin_accepts": coin_accepts}
-    steps = [specialize(loop.step, MOVE=s, log_weight=log_weight, **move_bindings(m), **flags) for s, m in enumerate(moves)]
+    steps = [
+        specialize(loop.step, decorate=inner, MOVE=s, log_weight=log_weight, **move_bindings(m), **flags)
+        for s, m in enumerate(moves)
+    ]
     return specialize(
         loop.advance,
         step_any=_step_any(steps),

@@ -8,12 +8,16 @@ functions, compiler options and the source of the draws. An edited move is a new
 process.
 """
 
+import ast
 import dis
+import inspect
 import os
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from threading import Timer
 from types import MappingProxyType
 from typing import Any
@@ -39,8 +43,10 @@ _INNER_OPTIONS: dict[str, Any] = {**_CALLED_OPTIONS, "forceinline": True}
 
 _DRAWS_MODULE = "movegrad.engine.draws"
 _PATIENCE = 1.0  # seconds
+_SMALL = 60  # bytes of byte code: to compile such a function by itself takes longer than to paste it (1.1×)
 _announced: set[str] = set()
 _compiled: dict[str, Callable] = {}
+_shared: dict[str, Callable] = {}  # functions in kernels, by their fingerprint
 _outlined: set[types.CodeType] = set()
 
 
@@ -69,11 +75,51 @@ def inline(function: Callable) -> Callable:
     return njit(inline="always", **_INNER_OPTIONS)(function)
 
 
-def specialize(template: Callable, **bindings: Any) -> Callable:
+def specialize(template: Callable, *, decorate: Callable = inline, **bindings: Any) -> Callable:
     """A function with the global names in ``bindings`` bound to the given functions and constants, for use in a kernel."""
-    bound = types.FunctionType(template.__code__, {**template.__globals__, **bindings}, template.__name__)
+    flags = tuple(sorted((name, value) for name, value in bindings.items() if isinstance(value, bool)))
+    bound = types.FunctionType(_without_dead_code(template, flags), {**template.__globals__, **bindings}, template.__name__)
     bound.__module__, bound.__doc__ = template.__module__, template.__doc__
-    return inline(bound)
+    return decorate(bound)
+
+
+@cache
+def _without_dead_code(template: Any, flags: tuple[tuple[str, bool], ...]) -> types.CodeType:
+    """The code of a template for given flags. Numba reads, types and lowers what stands behind one that is off; LLVM drops it."""
+    if not flags:
+        return template.__code__
+    tree = _Fold(dict(flags)).visit(ast.parse(textwrap.dedent(inspect.getsource(template))))
+    ast.increment_lineno(ast.fix_missing_locations(tree), template.__code__.co_firstlineno - 1)
+    module = compile(tree, template.__code__.co_filename, "exec")
+    return next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))
+
+
+class _Fold(ast.NodeTransformer):
+    """Puts the values of flags in, and leaves out what depends on them."""
+
+    def __init__(self, flags: dict[str, bool]) -> None:
+        self._flags = flags
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(self._flags[node.id]) if node.id in self._flags else node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        decides = isinstance(node.op, ast.Or)  # True decides an or, False an and
+        if any(isinstance(part, ast.Constant) and part.value is decides for part in node.values):
+            return ast.Constant(decides)
+        node.values = [part for part in node.values if not isinstance(part, ast.Constant)]
+        return node.values[0] if len(node.values) == 1 else node if node.values else ast.Constant(not decides)
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.test, ast.Constant):
+            return node
+        return node.body if node.test.value else node.orelse
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        return node if not isinstance(node.test, ast.Constant) else node.body if node.test.value else node.orelse
 
 
 def generate(source: str, name: str, **names: Any) -> Callable:
@@ -123,7 +169,7 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None, names: M
     """Copy a jitted function and all jitted functions that it reaches, and decorate the copies.
 
     Copies see what globals hold now, whatever was compiled before. ``inline`` functions stay so in a kernel. ``names`` stand for
-    built-in ones.
+    built-in ones. What one kernel of the CPU had compiled serves the next: routing's four share most of their functions.
     """
     memo = {} if memo is None else memo
     source = function.py_func
@@ -131,6 +177,10 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None, names: M
         return memo[source]
     if decorate is inner and source.__module__ == _DRAWS_MODULE:
         return function  # made for kernels already
+    fingerprint = Reach(function).fingerprint if decorate is inner and not names else ""
+    if fingerprint in _shared:
+        memo[source] = _shared[fingerprint]
+        return memo[source]
 
     def new(value: Any, below: dict = _ITSELF) -> Any:
         return _remade(value, below, reads.names, lambda f: remake(f, decorate, memo, names), memo)
@@ -143,7 +193,8 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None, names: M
     copy = types.FunctionType(code, scope, source.__name__, source.__defaults__, tuple(cells))
     copy.__module__, copy.__qualname__, copy.__doc__ = source.__module__, source.__qualname__, source.__doc__
     copy.__defaults__, copy.__kwdefaults__ = new(source.__defaults__), source.__kwdefaults__
-    pasted = decorate is inner and function.targetoptions.get("inline") == "always"
+    small = len(code.co_code) < _SMALL and not cells and not source.__defaults__
+    pasted = decorate is inner and (small or function.targetoptions.get("inline") == "always")
     if decorate is inner and source.__code__ in _outlined:
         memo[source] = njit(**_CALLED_OPTIONS)(copy)
     else:
@@ -152,6 +203,8 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None, names: M
         scope[name] = new(scope[name], reads.globals[name])
     for name, old, cell in zip(source.__code__.co_freevars, source.__closure__ or (), cells, strict=True):
         cell.cell_contents = new(old.cell_contents, reads.free.get(name, _ITSELF))
+    if fingerprint:
+        _shared[fingerprint] = memo[source]
     return memo[source]
 
 

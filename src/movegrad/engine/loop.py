@@ -86,6 +86,17 @@ class Chain(NamedTuple):
     weights: np.ndarray
 
 
+class Start(NamedTuple):
+    """The part of it that a kernel which makes starts needs of one chain."""
+
+    data: Any
+    state: Any
+    guide: np.ndarray
+    rng: np.ndarray
+    clock: np.ndarray
+    value: np.ndarray
+
+
 class Plan(NamedTuple):
     """Numbers that hold for a whole run."""
 
@@ -134,7 +145,7 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     log_p = difference * inv_t + correction * log_ratio
     if np.isnan(log_p):  # an objective that is no number is never accepted
         return 0.0
-    accepted = coin_accepts(uniform(chain.rng), min(log_p, 0.0))
+    accepted = coin_accepts(uniform(chain.rng), log_p if log_p < 0.0 else 0.0)
     # Only what the coin accepted is asked whether it is feasible, since most proposals are not; recycling asks always.
     if accepted or RECYCLE:
         possible = feasible(data, state, move)
@@ -142,7 +153,7 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
             counts[MOVE, INFEASIBLE] += 1
         accepted = accepted and possible
         if RECYCLE and possible and averaged >= 0:
-            excess = exp(min(log_p, 0.0)) - accepted
+            excess = exp(log_p if log_p < 0.0 else 0.0) - accepted
             for m in range(n):
                 i, delta = change(data, state, move, m)
                 chain.sums[i] += excess * delta
@@ -151,10 +162,11 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     counts[MOVE, ACCEPTED] += 1
     if BEST and difference < 0.0 and objective > chain.value[BEST_OBJECTIVE]:
         save(chain, objective)
+    iterates = averaged if averaged > 0 else 0
     # An entry that changes now had its old value in all averaged iterates so far: O(1) instead of adding T(y) at every step.
     for m in range(n):
         i, delta = change(data, state, move, m)
-        chain.sums[i] -= max(averaged, 0) * delta
+        chain.sums[i] -= iterates * delta
         if len(chain.moved) > 0 and averaged >= 0:
             chain.moved[i] = 1
         if COVARIANCE:
@@ -170,7 +182,7 @@ def coin_accepts(u, x):
     even, odd = 1.0 + 0.5 * x * x, x + x * x * x / 6.0
     accepts = u < even + odd
     if not accepts and u * (even - odd) < 1.0:
-        accepts = x > -700.0 and u < exp(max(x, -700.0))  # libm is slow where eˣ underflows
+        accepts = x > -700.0 and u < exp(x if x > -700.0 else -700.0)  # libm is slow where eˣ underflows
     return accepts
 
 
@@ -278,7 +290,7 @@ def finish(chain, burn_in):
             save(chain, final)
     clear(chain.mean)
     statistic(chain.data, chain.state[0], chain.mean)
-    averaged = max(1, chain.clock[DONE] - burn_in)
+    averaged = chain.clock[DONE] - burn_in if chain.clock[DONE] > burn_in else 1
     for i in range(len(chain.mean)):
         if COVARIANCE:
             chain.cross[i] = (chain.cross[i] + chain.mean[i] * chain.value[PROJECTION_SUM]) / averaged
@@ -308,14 +320,16 @@ def live(chain, plan, heat, last, index, c, since, work):
             return NOT_IN_SET
         work += 1
     every, goal = plan.trace_every, chain.clock[GOAL]
-    look = chain.clock[DONE] + max(work, 1) if CLOCKED else goal
+    look = chain.clock[DONE] + (work if work > 0 else 1) if CLOCKED else goal
     while chain.clock[DONE] < goal:
         done = chain.clock[DONE]
         if CLOCKED and done == look:
             if over(since, plan.pause):
                 return PAUSED
             look += work
-        stop = min(goal, look) if every == 0 else min(goal, look, (done // every + 1) * every)
+        stop = goal if goal < look else look
+        if every > 0 and (done // every + 1) * every < stop:
+            stop = (done // every + 1) * every
         advance_one(chain, stop, plan.burn_in, plan.correction, heat)
         work += stop - done
         if every > 0 and stop % every == 0 and stop // every <= len(chain.trace):
@@ -331,34 +345,34 @@ greedy: Any
 improve: Any
 
 
-def draw(chain, plan, heat, last, index, c, since, work):
-    """Draw the start, as the first draws of its chain."""
-    known = ~chain.clock[DONE]
+def draw(start, plan, heat, last, index, c, since, work):
+    """Draw the start, as the first draws of its start."""
+    known = ~start.clock[DONE]
     if known & DRAW:
-        seed_stream(chain.rng, plan.seed, plan.call, index, c % plan.chains)
-        random(chain.data, chain.rng, chain.state[0])
-        chain.clock[DONE] = ~(known & ~DRAW | AFTER_DRAW)
+        seed_stream(start.rng, plan.seed, plan.call, index, c % plan.chains)
+        random(start.data, start.rng, start.state[0])
+        start.clock[DONE] = ~(known & ~DRAW | AFTER_DRAW)
     return work + 1
 
 
-def build(chain, plan, heat, last, index, c, since, work):
+def build(start, plan, heat, last, index, c, since, work):
     """Build the start for θ."""
-    known = ~chain.clock[DONE]
+    known = ~start.clock[DONE]
     if known & BUILD:
-        greedy(chain.data, chain.guide, chain.state)
-        chain.clock[DONE] = ~(known & ~BUILD | AFTER_BUILD)
+        greedy(start.data, start.guide, start.state)
+        start.clock[DONE] = ~(known & ~BUILD | AFTER_BUILD)
     return work + 1
 
 
-def improve_start(chain, plan, heat, last, index, c, since, work):
+def improve_start(start, plan, heat, last, index, c, since, work):
     """Improve the start for θ."""
-    known = ~chain.clock[DONE]
+    known = ~start.clock[DONE]
     if known & IMPROVE:
-        if not known & TRUSTED and not contains(chain.data, chain.state[0]):
+        if not known & TRUSTED and not contains(start.data, start.state[0]):
             return NOT_IN_SET
-        prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
-        improve(chain.data, chain.guide, chain.state)
-        chain.clock[DONE] = ~(known & ~IMPROVE | AFTER_IMPROVE)
+        prepare(start.data, start.guide, 1.0 / start.value[INVERSE_TEMPERATURE], start.state)
+        improve(start.data, start.guide, start.state)
+        start.clock[DONE] = ~(known & ~IMPROVE | AFTER_IMPROVE)
     return work + 1
 
 
@@ -387,7 +401,7 @@ def weigh(chain, mask, share):
                 i, delta = change(data, state, move, m)
                 difference += chain.theta[i] * delta
             s = difference * inv_t + log_ratio + log_here - log_weight(applicable_after(data, state, move), chain.weights)
-            p = exp(min(s, 0.0))
+            p = exp(s if s < 0.0 else 0.0)
             chain.value[OBJECTIVE] += q * (p if s <= 0.0 else 1.0 + s) / inv_t
             for m in range(n):
                 i, delta = change(data, state, move, m)
