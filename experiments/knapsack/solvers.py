@@ -189,7 +189,11 @@ class Pool:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(self.workers, get_context("spawn"), _begin, self.knapsack)
         parts = np.array_split(values, max(1, math.ceil(len(values) / CHUNK)))
-        found = list(self._executor.map(_solve, [name] * len(parts), [limit] * len(parts), parts))
+        try:
+            found = list(self._executor.map(_solve, [name] * len(parts), [limit] * len(parts), parts))
+        except BaseException:  # Ctrl-C above all: what is not begun is left
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            raise
         return np.concatenate([y for y, _ in found]), np.concatenate([g for _, g in found])
 
     def close(self) -> None:
