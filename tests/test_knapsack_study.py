@@ -14,7 +14,7 @@ pytest.importorskip("rich")
 from experiments.framework import run_part
 from experiments.knapsack import benchmark, data, methods, solve, sweep, tune
 from experiments.knapsack.runs import Choice
-from experiments.knapsack.settings import Data, Limited, Size, Sweep, Training
+from experiments.knapsack.settings import QUICK, Data, Limited, Size, Sweep, Training
 from experiments.knapsack.solvers import Pool, make_solver
 from experiments.knapsack.train import Bench
 from experiments.statistics import student_interval
@@ -146,6 +146,14 @@ def test_labels_resume(tmp_path):
     np.testing.assert_array_equal(data.labels(TINY.data, costs, done, tmp_path), y)
     assert done.calls == 0
     assert data.labels_path(replace(TINY.data, seed=1), tmp_path) != data.labels_path(TINY.data, tmp_path)
+
+
+def test_labels_of_other_code_are_kept_apart_but_for_those_that_come_with_the_study(tmp_path, monkeypatch):
+    ours, committed = data.labels_path(QUICK.data, tmp_path), data.labels_path(QUICK.data, data.COMMITTED)
+    assert committed.exists()
+    monkeypatch.setattr(data, "version", lambda module: "another")
+    assert data.labels_path(QUICK.data, tmp_path) != ours
+    assert data.labels_path(QUICK.data, data.COMMITTED) == committed
 
 
 def best_value(weights, capacities, values):
