@@ -23,14 +23,14 @@ from experiments.statistics import tidy
 from experiments.store import OtherVersion as OtherVersion
 from experiments.store import Row as Row
 from experiments.store import Rows as Rows
-from experiments.store import Store, read_record, understood
+from experiments.store import Store, read_record
 from experiments.version import version
 
 Tasks = Mapping[str, Callable[[], Row]]
 
 
 def nothing(*_: Any) -> None:
-    """Needs no preparation."""
+    """Does nothing."""
 
 
 class Part(NamedTuple):
@@ -101,10 +101,12 @@ def report_part(part: Part, out: Path, show: Callable[[Any], object], again: boo
     """Show rows as they are in the file, with the settings they were made by."""
     path = out / f"{part.name}.json"
     record = read_record(path)
-    with understood(path):
-        settings = rebuilt(type(part.settings), record.settings)
-        show(f"{part.name}.json: {len(record.rows)} rows by code {record.code}, on {record.machine}")
-        show_part(part, settings, record.rows, out, show, again)
+    show(f"{part.name}.json: {len(record.rows)} rows by code {record.code}, on {record.machine}")
+    try:
+        show_part(part, rebuilt(type(part.settings), record.settings), record.rows, out, show, again)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = f"its run has not ended, or it is damaged, or made for other code than this ({record.code})"
+        raise ValueError(f"{path} cannot be shown ({type(error).__name__}: {error}): {why}.") from error
 
 
 def rebuilt(kind: Any, value: Any) -> Any:

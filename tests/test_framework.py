@@ -235,8 +235,15 @@ def test_what_cannot_be_shown_is_said_in_a_sentence(tmp_path, capsys):
     (tmp_path / "results").mkdir()
     for settings in ({"unknown": 1}, {"inner": [{"name": 1, "size": 2}]}, 3):
         (tmp_path / "results" / "values.json").write_text(json.dumps({"settings": settings, "rows": {}}))
-        with pytest.raises(SystemExit, match=r"values\.json is damaged \(.*\): delete it"):
+        with pytest.raises(SystemExit, match=r"values\.json cannot be shown \(.*\): its run has not ended, .* \(before versions"):
             main(study(tmp_path), ["--report"])
+    half = PART._replace(figures=lambda settings, rows: {"x": rows["not yet"]})
+    (tmp_path / "results" / "values.json").write_text(json.dumps({"settings": {}, "rows": {}}))
+    with pytest.raises(SystemExit, match=r"values\.json cannot be shown \(KeyError: 'not yet'\)"):
+        main(study(tmp_path, half), ["--report"])
+    (tmp_path / "results" / "values.json").write_text("{")
+    with pytest.raises(SystemExit, match=r"values\.json is damaged \(.*\): delete it"):
+        main(study(tmp_path), ["--report"])
     with pytest.raises(SystemExit):
         main(study(tmp_path), ["--only", "else"])
     assert "--only must name parts among values, got else." in capsys.readouterr().err
