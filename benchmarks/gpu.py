@@ -32,12 +32,12 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).paren
 
 import torch  # noqa: E402
 from gpu_report import markdown  # noqa: E402
+from movegrad._build import Options  # noqa: E402
+from movegrad._rng import _random_integer, seed_stream, uniform  # noqa: E402
 from numba import cuda, uint64  # noqa: E402
 
 import movegrad as mg  # noqa: E402
 from movegrad import _cuda, _cuda_kernel, _cuda_lowering, _cuda_memory, _cuda_source, _kernel  # noqa: E402
-from movegrad._build import Options  # noqa: E402
-from movegrad._rng import _random_integer, seed_stream, uniform  # noqa: E402
 
 CHAINS = 32_768
 RESULTS = Path(__file__).parent / "results"
@@ -144,7 +144,7 @@ def compare(name: str, problem: mg.Problem, steps: int) -> dict:
     cpu, dev = mg.sample(problem, theta, **options), mg.sample(problem, torch.from_numpy(theta).cuda(), **options)
     return {
         "steps": CHAINS * steps,
-        "chains that differ": int((cpu.state != dev.state.cpu().numpy()).any(-1).sum()),
+        "chains that differ": int((cpu.solutions != dev.solutions.cpu().numpy()).any(-1).sum()),
         "counts differ": int((cpu.info.accepted != dev.info.accepted).sum() + (cpu.info.infeasible != dev.info.infeasible).sum()),
         "means differ by": float(np.abs(cpu.mean - dev.mean.cpu().numpy()).max()),
         "accepted": float(cpu.info.accepted.sum() / cpu.info.drawn.sum()),
@@ -171,7 +171,7 @@ def event_times(call, rounds: int) -> list[float]:
 def gpu_speed(name: str, problem: mg.Problem, chains: int, rounds: int = 7) -> dict:
     """Steps per second of layer calls, everything included. Chains start where others have come to in as many steps."""
     theta, steps, t = torch.from_numpy(scores(problem, name)).cuda(), STEPS[name], TEMPERATURE.get(name, 1.0)
-    start = mg.sample(problem, theta, steps=steps, chains=chains, trace=0, temperature=t).state
+    start = mg.sample(problem, theta, steps=steps, chains=chains, trace=0, temperature=t).solutions
     layer = mg.torch.LocalSearchLayer(problem, steps, t, chains=chains)
     with torch.no_grad():
         times = event_times(lambda: layer(theta, start=start), rounds)
@@ -183,7 +183,7 @@ def cpu_speed(name: str, problem: mg.Problem, chains: int = 1024) -> float:
     """The same on all cores of the CPU."""
     theta, t = torch.from_numpy(scores(problem, name)), TEMPERATURE.get(name, 1.0)
     steps = max(STEPS[name], 1000)
-    start = mg.sample(problem, theta, steps=steps, chains=chains, trace=0, temperature=t).state
+    start = mg.sample(problem, theta, steps=steps, chains=chains, trace=0, temperature=t).solutions
     layer = mg.torch.LocalSearchLayer(problem, steps, t, chains=chains)
     times = []
     for _ in range(4):

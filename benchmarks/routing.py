@@ -63,7 +63,7 @@ def wave(n: int, seed: int) -> tuple[PrizeCollectingVRPTW, np.ndarray, np.ndarra
     """A problem, its prizes, and a good plan of it."""
     instance, prizes = generate(n, seed)
     problem = PrizeCollectingVRPTW(instance)
-    return problem, prizes, mg.solve(problem, prizes, steps=200_000).state
+    return problem, prizes, mg.solve(problem, prizes, steps=200_000).solution
 
 
 def step_time(

@@ -66,14 +66,14 @@ def generate(seed: int, progress: Progress) -> Data:
     problem = mg.problems.Knapsack(weights, 0.5 * weights.sum(1))
     task = progress.add_task("best decisions in hindsight", total=1.0)
     found = mg.solve(problem, c, steps=400_000, seed=seed, progress=lambda done: progress.update(task, completed=done))
-    return Data(problem, x, c, found.state, found.objective)
+    return Data(problem, x, c, found.solution, found.objective)
 
 
 def regret(predict, data: Data) -> float:
     """Share of the best known value that decisions for predicted values lose."""
     with torch.no_grad():
         values = predict(torch.from_numpy(data.x).float()).double().numpy()
-    decisions = mg.solve(data.problem, values, steps=50_000).state
+    decisions = mg.solve(data.problem, values, steps=50_000).solution
     return float((data.value - (decisions * data.c).sum(1)).sum() / data.value.sum())
 
 

@@ -207,8 +207,8 @@ def solve_one(n: int = 60, steps: int = 3_000_000) -> None:
         found = mg.solve(TSP(n), -cost, steps=steps, chains=8, progress=advance(bar, f"solving {n} cities"))
     simple = nearest_neighbor(cities)
     console.print(found.info)
-    console.print(f"length {lengths(cost, found.state):.4f}, nearest neighbor {lengths(cost, simple):.4f}\n")
-    draw(cities, {"nearest neighbor": simple, "2-opt and or-opt": found.state}, cost)
+    console.print(f"length {lengths(cost, found.solution):.4f}, nearest neighbor {lengths(cost, simple):.4f}\n")
+    draw(cities, {"nearest neighbor": simple, "2-opt and or-opt": found.solution}, cost)
 
 
 def draw(cities: np.ndarray, tours: dict[str, np.ndarray], cost: np.ndarray) -> None:
@@ -235,7 +235,7 @@ def features(instances: int, n: int, rng: np.random.Generator) -> np.ndarray:
 
 def best_tours(problem: TSP, theta: np.ndarray) -> np.ndarray:
     """(E, d) → (E, n), by annealing."""
-    return mg.solve(problem, theta, steps=200_000).state
+    return mg.solve(problem, theta, steps=200_000).solution
 
 
 def excess(problem: TSP, model: torch.nn.Module, x: np.ndarray, shortest: np.ndarray) -> float:

@@ -444,9 +444,9 @@ def test_other_bad_arguments_are_named(call, argument, got):
 
 @pytest.mark.parametrize("given", ["0", "-1", "two", "", "2.0", "²"])
 def test_a_bad_number_of_threads_in_the_environment_is_named(given, monkeypatch):
-    from movegrad import _threads
+    from movegrad.engine import threads
 
-    monkeypatch.setitem(_threads._state, "threads", None)
+    monkeypatch.setitem(threads._state, "threads", None)
     monkeypatch.setenv("MOVEGRAD_THREADS", given)
     assert_complains(mg.get_threads, "MOVEGRAD_THREADS", re.escape(repr(given)))
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad import _device
-from movegrad._build import Options
+from movegrad.cuda import arrays
+from movegrad.engine import BUILD, DRAW, IMPROVE, Options
 from movegrad.problems import Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
 
 torch = pytest.importorskip("torch")
@@ -15,7 +15,7 @@ numba_cuda = pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip ins
 
 from numba import cuda  # noqa: E402
 
-from movegrad import _cuda_kernel  # noqa: E402
+from movegrad.cuda import kernel  # noqa: E402
 
 HOPPER = (9, 0)
 D = 12
@@ -79,7 +79,7 @@ def hopper(monkeypatch):
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=HOPPER))
 
 
-def ptx(source: _cuda_kernel.Source) -> str:
+def ptx(source: kernel.Source) -> str:
     code, _ = cuda.compile(source.function, source.arguments, cc=HOPPER, device=False, abi="numba")
     return code
 
@@ -88,15 +88,18 @@ def ptx(source: _cuda_kernel.Source) -> str:
 def test_every_built_in_problem_compiles_for_cuda(name, hopper):
     """A move that cannot run there fails here, named with its problem; local arrays must have become registers."""
     problem = PROBLEMS[name]()
-    code = _cuda_kernel.checked(problem, Options(), ptx)
+    code = kernel.compiled_run(problem, Options(), ptx)
     assert ".target sm_90" in code
     assert "ld.local" not in code
-    assert ptx(_cuda_kernel.observe_source_for(problem))
+    assert kernel.compiled_observe(problem, ptx)
+    makers = {DRAW: problem.functions.random, BUILD: problem.functions.greedy, IMPROVE: problem.functions.improve}
+    for task, function in makers.items():
+        assert function is None or ".visible .entry" in kernel.compiled_run(problem, task, ptx)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_estimator_compiles_for_cuda(option, hopper):
-    assert ".visible .entry" in _cuda_kernel.checked(PROBLEMS["guided knapsack"](), OPTIONS[option], ptx)
+    assert ".visible .entry" in kernel.compiled_run(PROBLEMS["guided knapsack"](), OPTIONS[option], ptx)
 
 
 @mg.jit
@@ -109,11 +112,11 @@ def test_a_move_that_cannot_run_on_cuda_is_named_with_its_problem(hopper):
     move = mg.Move("flip by luck", flip.propose, change_by_luck, flip.apply)
     problem = Hypercube(4, extra_moves=[move])
     with pytest.raises(ValueError, match=r" of move 'flip by luck' of Hypercube\(4\) must compile for CUDA, but"):
-        _cuda_kernel.checked(problem, Options(), ptx)
+        kernel.compiled_run(problem, Options(), ptx)
 
 
 def test_without_numba_cuda_one_sentence_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(_device, "_has", lambda module: False)
+    monkeypatch.setattr(arrays, "_has", lambda module: False)
     tensor = SimpleNamespace(is_cuda=True, device=SimpleNamespace(index=0))
     with pytest.raises(ImportError, match=r"pip install 'movegrad\[cuda\]'"):
         mg.sample(Hypercube(4), tensor, steps=10)
@@ -143,7 +146,9 @@ def both(problem, theta, **options):
 
 def assert_same(cpu, dev, tolerance=1e-12):
     """States and counts are the same; means are up to the order of sums over chains."""
-    cpu_states, dev_states = (cpu.state, host(dev.state)) if isinstance(cpu.state, list) else ([cpu.state], [host(dev.state)])
+    cpu_states, dev_states = (
+        (cpu.solutions, host(dev.solutions)) if isinstance(cpu.solutions, list) else ([cpu.solutions], [host(dev.solutions)])
+    )
     for a, b in zip(cpu_states, dev_states, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(cpu.info.accepted, dev.info.accepted)
@@ -160,7 +165,7 @@ def test_chains_visit_the_same_states_on_both(name):
     problem = PROBLEMS[name]()
     cpu, dev = both(problem, scores(5, D), steps=3000, chains=13, seed=7, burn_in=100, iterates=True, trace=50)
     assert dev.mean.is_cuda
-    assert dev.state.is_cuda
+    assert dev.solutions.is_cuda
     assert_same(cpu, dev)
     np.testing.assert_array_equal(cpu.iterates, host(dev.iterates))
     np.testing.assert_allclose(cpu.info.trace, dev.info.trace, rtol=0, atol=1e-9)
@@ -181,14 +186,14 @@ def test_recycled_means_and_best_solutions_agree(name):
 def test_a_long_run_is_the_same_in_blocks_and_in_ranges_of_chains(monkeypatch):
     problem, theta = knapsack(), scores(2, D).cuda()
     whole = mg.sample(problem, theta, steps=1000, chains=100)
-    from movegrad import _cuda, _cuda_memory
+    from movegrad.cuda import launch, memory
 
-    monkeypatch.setattr(_cuda, "BLOCK_LENGTH", 77)
+    monkeypatch.setattr(launch, "BLOCK_LENGTH", 77)
     blocks = mg.sample(problem, theta, steps=1000, chains=100)
-    monkeypatch.setattr(_cuda_memory, "room", lambda arrays, wanted: 20_000)
+    monkeypatch.setattr(memory, "room", lambda arrays, wanted: 20_000)
     ranges = mg.sample(problem, theta, steps=1000, chains=100)
     for other in (blocks, ranges):
-        assert torch.equal(whole.state, other.state)
+        assert torch.equal(whole.solutions, other.solutions)
         assert torch.equal(whole.mean, other.mean)
         np.testing.assert_array_equal(whole.info.accepted, other.info.accepted)
 
@@ -239,7 +244,7 @@ def test_a_layer_of_several_problems_agrees():
 @pytest.mark.parametrize("start", [None, "data", "random", "persistent", "greedy"])
 def test_losses_agree_from_every_start(start):
     problem, theta = knapsack(), scores(6, D)
-    y = torch.from_numpy(mg.sample(problem, theta, steps=50).state[:, 0])
+    y = torch.from_numpy(mg.sample(problem, theta, steps=50).solutions[:, 0])
     results = []
     for place in ("cpu", "cuda"):
         leaf, loss = (
@@ -272,7 +277,7 @@ def test_solve_and_jacobian_product_agree():
     for each in (problem, vrp()):
         for steps in (2000, 20_000):  # many for D entries: with short runs
             cpu, dev = (mg.solve(each, values, steps=steps, chains=2) for values in (theta, theta.cuda()))
-            np.testing.assert_array_equal(cpu.state, host(dev.state))
+            np.testing.assert_array_equal(cpu.solution, host(dev.solution))
             np.testing.assert_allclose(cpu.objective, host(dev.objective), rtol=0, atol=1e-12)
     options = {"steps": 300, "temperature": np.array([1.0, 2.0, 0.5]), "chains": 4}
     cpu, dev = mg.jacobian_product(problem, theta, v, **options), mg.jacobian_product(problem, theta.cuda(), v.cuda(), **options)
@@ -360,7 +365,7 @@ def test_cupy_arrays_stay_cupy_arrays():
     problem, theta = knapsack(), scores(3, D)
     cpu, dev = mg.sample(problem, theta, steps=200, chains=2), mg.sample(problem, cupy.asarray(theta.numpy()), steps=200, chains=2)
     assert isinstance(dev.mean, cupy.ndarray)
-    np.testing.assert_array_equal(cpu.state, cupy.asnumpy(dev.state))
+    np.testing.assert_array_equal(cpu.solutions, cupy.asnumpy(dev.solutions))
     np.testing.assert_allclose(cpu.mean, cupy.asnumpy(dev.mean), rtol=0, atol=1e-12)
 
 

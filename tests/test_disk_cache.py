@@ -12,8 +12,8 @@ import pytest
 from numba.core import config
 
 import movegrad as mg
-from movegrad import _disk_cache
-from movegrad._specialise import _KERNEL_OPTIONS
+from movegrad.engine import disk_cache
+from movegrad.engine.compile import _KERNEL_OPTIONS
 
 
 def double(x):
@@ -22,14 +22,14 @@ def double(x):
 
 def fresh():
     """A kernel as a new process makes it."""
-    return _disk_cache.keep_on_disk(numba.njit(**_KERNEL_OPTIONS)(double))
+    return disk_cache.keep_on_disk(numba.njit(**_KERNEL_OPTIONS)(double))
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder of its own for kernels, in which one for integers lies."""
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(_disk_cache, "_warned", set())
+    monkeypatch.setattr(disk_cache, "_warned", set())
     assert fresh()(3) == 6
     assert hits(fresh(), 3) == 1
     return tmp_path
@@ -61,13 +61,13 @@ def test_a_damaged_file_is_replaced(damage, folder):
 
 def test_what_cannot_be_loaded_is_compiled_anew(folder, monkeypatch):
     """Such as code for another processor, or of another version of Numba that claims to be this one."""
-    monkeypatch.setattr(_disk_cache.FunctionCache, "_load_overload", lambda *_: 1 / 0)
+    monkeypatch.setattr(disk_cache.FunctionCache, "_load_overload", lambda *_: 1 / 0)
     with pytest.warns(RuntimeWarning, match=r"division by zero"):
         assert hits(fresh(), 3) == 0
 
 
 def test_another_version_of_numba_has_files_of_its_own(folder, monkeypatch):
-    monkeypatch.setattr(_disk_cache.numba, "__version__", "0.0")
+    monkeypatch.setattr(disk_cache.numba, "__version__", "0.0")
     assert hits(fresh(), 3) == 0
     assert hits(fresh(), 3) == 1
     assert len(list(folder.rglob("*.nbc"))) == 2
@@ -102,7 +102,7 @@ def test_a_folder_that_is_a_file_is_named_and_another_one_is_used(tmp_path, monk
 
 SCRIPT = """
 import numpy as np, movegrad as mg
-from movegrad.sampling import observe
+from movegrad._calls import observe
 print(observe(mg.problems.TopK(4, k=2), np.array([[1, 0, 1, 0]]))[1])
 """
 

@@ -148,7 +148,7 @@ def test_heuristic_starts_are_better_than_the_target(prepared):
     cold = LayerSettings("heuristic", steps=1, temperature=1e-3)
     out = mg.sample(example.problem, theta, steps=1, temperature=1e-3, start=mg.start.Heuristic(example.solution))
     value = lambda routes: theta @ served(routes, len(theta)) - example.wave.cost(routes)  # noqa: E731
-    assert value(example.problem.routes(out.state[0])) > value(example.routes)
+    assert value(example.problem.routes(out.solutions[0])) > value(example.routes)
     assert make_layer(cold, 0)(theta, example, 0).mean.sum() >= example.target.sum()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad._explain import returns_nothing
+from movegrad.engine.explain import returns_nothing
 from movegrad.problems.hypercube import FLIP
 
 CUBE = mg.problems.Hypercube(3)

@@ -85,7 +85,7 @@ VALUES = [
 
 
 def own(**parts):
-    usual = {"data": TOP.data, "state": TOP.state, "moves": TOP.moves, "size": 5, "prepare": TOP.functions.prepare}
+    usual = {"data": TOP.data, "state": TOP.solution, "moves": TOP.moves, "size": 5, "prepare": TOP.functions.prepare}
     return mg.Problem(**(usual | parts))
 
 
@@ -116,7 +116,7 @@ def test_a_schedule_is_asked_once_for_each_step():
 
 def test_a_limit_in_which_nothing_fits_still_gives_a_solution():
     for limit in (1e-300, 1e-12):
-        assert mg.solve(TOP, PAIR, time_limit=limit).state.shape == (2, 5)
+        assert mg.solve(TOP, PAIR, time_limit=limit).solution.shape == (2, 5)
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------------

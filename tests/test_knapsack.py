@@ -36,9 +36,12 @@ def test_normalizers_do_not_drift_for_peaked_scores():
     weights, capacities = instance(40, 5)
     problem = Knapsack(weights, capacities, moves=["swap", "flip", "guided swap", "guided flip"], beta=1.0)
     theta = np.random.default_rng(2).normal(size=40) * 30
-    from movegrad._engine import Settings, run, shared_batch
+    from movegrad.engine import HOST, Begin, Settings, shared_batch
 
-    result = run(shared_batch(problem, theta[None]), Settings(steps=1_000_000, temperature=20.0), problem.solution[None])
+    begin = Begin(problem.solution, np.zeros(1, np.int64))
+    result = HOST.execute(
+        shared_batch(HOST, problem, theta[None]), Settings(steps=1_000_000, temperature=20.0), begin, np.arange(1)
+    )
     state = dict(zip(problem.state._fields, result.chains.states, strict=True))
     for name, chosen in (("drop", 1), ("add", 0)):
         leaves = np.where(state["y"] == chosen, state[name], 0.0)
@@ -80,13 +83,13 @@ def test_solve_returns_what_fits_and_finds_the_optimum(moves):
     theta = np.random.default_rng(4).uniform(1, 10, size=(5, 16))
     found = mg.solve(problem, theta, steps=50_000)
     best = (theta @ Enumeration(problem).solutions.T).max(1)
-    assert (weights @ found.state.T <= capacities[:, None]).all()
+    assert (weights @ found.solution.T <= capacities[:, None]).all()
     np.testing.assert_allclose(found.objective, best, rtol=1e-9)
 
 
 def test_greedy_takes_what_fits_and_nothing_worthless():
     problem = Knapsack([[2.0, 2.0, 2.0, 1.0]], [5.0])
-    start = mg.sample(problem, np.array([3.0, 2.0, 1.0, -1.0]), steps=1, start="greedy", temperature=1e-9).state[0]
+    start = mg.sample(problem, np.array([3.0, 2.0, 1.0, -1.0]), steps=1, start="greedy", temperature=1e-9).solutions[0]
     np.testing.assert_array_equal(start, [1, 1, 0, 0])
 
 

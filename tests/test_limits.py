@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad import _engine, sampling
+from movegrad import _calls
+from movegrad.engine import HOST, Begin, host, shared_batch
 from movegrad.problems import Hypercube, Knapsack, TopK
 
 
@@ -31,7 +32,7 @@ def threads():
 
 
 def flat(result) -> list[np.ndarray]:
-    parts = [result.mean, result.state, result.best, result.iterates, result.info.accepted, result.info.trace]
+    parts = [result.mean, result.solutions, result.best, result.iterates, result.info.accepted, result.info.trace]
     return [np.asarray(row) for part in parts if part is not None for row in (part if isinstance(part, list) else [part])]
 
 
@@ -51,13 +52,13 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_numbers_do_not_depend_on_threads_and_blocks(name, threads, monkeypatch):
-    monkeypatch.setattr(_engine, "_SERIAL_STEPS", 0)
+    monkeypatch.setattr(host, "_SERIAL_STEPS", 0)
     wanted = flat(CALLS[name]())
     for count, pause, stretch in ((1, 0.0, 1 << 20), (2, 0.0, 1 << 20), (3, 10.0, 64), (2, 1e-5, 100)):
         threads(count)
-        monkeypatch.setattr(_engine, "_PAUSE", pause)
-        monkeypatch.setattr(_engine, "_STRETCH", stretch)
-        monkeypatch.setattr(_engine, "_LEAST_STRETCH", 1)
+        monkeypatch.setattr(host, "_TICKS", int(pause * host.TICKS))
+        monkeypatch.setattr(host, "_STRETCH", stretch)
+        monkeypatch.setattr(host, "_LEAST_STRETCH", 1)
         for a, b in zip(flat(CALLS[name]()), wanted, strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -65,11 +66,11 @@ def test_numbers_do_not_depend_on_threads_and_blocks(name, threads, monkeypatch)
 def test_annealing_by_steps_does_not_depend_on_blocks(threads, monkeypatch):
     problem, theta = knapsack(9), np.arange(18.0).reshape(2, 9)
     wanted = mg.solve(problem, theta, steps=3000, chains=2)
-    monkeypatch.setattr(_engine, "_PAUSE", 0.0)
-    monkeypatch.setattr(_engine, "_STRETCH", 200)
-    monkeypatch.setattr(_engine, "_LEAST_STRETCH", 1)
+    monkeypatch.setattr(host, "_TICKS", 0)
+    monkeypatch.setattr(host, "_STRETCH", 200)
+    monkeypatch.setattr(host, "_LEAST_STRETCH", 1)
     found = mg.solve(problem, theta, steps=3000, chains=2)
-    np.testing.assert_array_equal(found.state, wanted.state)
+    np.testing.assert_array_equal(found.solution, wanted.solution)
     np.testing.assert_array_equal(found.info.accepted, wanted.info.accepted)
 
 
@@ -79,17 +80,17 @@ def test_observations_products_and_exact_steps_do_not_depend_on_blocks(monkeypat
 
     def everything():
         product = mg.jacobian_product(problem, theta, theta, steps=50, chains=2)
-        return [sampling.observe(problem, y)[1], *mg.one_step(problem, theta, y), product]
+        return [_calls.observe(problem, y)[1], *mg.one_step(problem, theta, y), product]
 
     wanted = everything()
-    monkeypatch.setattr(_engine, "_PAUSE", 0.0)
+    monkeypatch.setattr(host, "_TICKS", 0)
     for a, b in zip(everything(), wanted, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_progress_is_told_between_pauses(threads, monkeypatch):
-    monkeypatch.setattr(_engine, "_PAUSE", 0.0)
-    monkeypatch.setattr(_engine, "_SERIAL_STEPS", 0)
+    monkeypatch.setattr(host, "_TICKS", 0)
+    monkeypatch.setattr(host, "_SERIAL_STEPS", 0)
     threads(2)
     seen: list[float] = []
     mg.sample(Hypercube(6), np.zeros((8, 6)), steps=100, trace=0, progress=seen.append)
@@ -111,7 +112,7 @@ def test_burn_in_longer_than_the_time_limit_is_told_and_leaves_the_last_solution
         RuntimeWarning, match=r"burn_in must be < the number of steps that fit into time_limit = 0.01, got 100000000000"
     ):
         out = mg.sample(Hypercube(6), np.zeros((2, 6)), time_limit=0.01, burn_in=10**11, chains=chains)
-    np.testing.assert_allclose(out.mean, out.state.mean(1))
+    np.testing.assert_allclose(out.mean, out.solutions.mean(1))
 
 
 def test_burn_in_longer_than_the_time_limit_is_told_by_layer_and_loss():
@@ -130,12 +131,14 @@ def test_burn_in_longer_than_the_time_limit_is_told_by_layer_and_loss():
 def test_the_pilot_of_annealing_is_part_of_the_time_limit(monkeypatch):
     seen = []
 
+    execute = HOST.execute
+
     def spy(batch, settings, *more):
-        result = _engine.run(batch, settings, *more)
+        result = execute(batch, settings, *more)
         seen.append((settings.time_limit, int(result.steps.max())))
         return result
 
-    monkeypatch.setattr(sampling, "run", spy)
+    monkeypatch.setattr(HOST, "execute", spy, raising=False)
     mg.solve(SLOW, np.ones(4), time_limit=0.02)
     *pilots, (rest, _) = seen  # a second one from random starts, where nothing changed in the first
     assert pilots
@@ -189,8 +192,8 @@ def test_ctrl_c_is_heard_by_the_thread_that_waits_for_others(threads):
     """The first range of chains is done at once, the other one would take hours."""
     threads(2)
     problem, theta = SLOW, np.zeros((2, 4))
-    batch = _engine.shared_batch(problem, theta)
-    settings = sampling.make_settings(steps=1)._replace(steps=np.array([1, 10**12]))
+    batch, begin = shared_batch(HOST, problem, theta), Begin(problem.solution, np.zeros(2, np.int64))
+    settings = _calls.make_settings(steps=1)._replace(steps=np.array([1, 10**12]))
     mg.sample(SLOW, np.zeros(4), steps=1)
     with pytest.raises(KeyboardInterrupt), interrupt(0.3):
-        _engine.run(batch, settings)
+        HOST.execute(batch, settings, begin, np.arange(2))

@@ -48,7 +48,7 @@ def assert_in_the_set(problem, solutions):
 
 
 def assert_same_run(one, other):
-    for name in ("mean", "state", "best", "iterates"):
+    for name in ("mean", "solutions", "best", "iterates"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
@@ -63,14 +63,14 @@ def test_results_have_the_leading_axes_of_theta(data, problem, shape, dtype, cha
     out = mg.sample(problem, theta, steps=steps, chains=chains, best=True, trace=trace, iterates=True, seed=seed)
     points = min(trace, steps)
     assert out.mean.shape == (*shape, d)
-    assert out.state.shape == out.best.shape == (*shape, chains, d)
+    assert out.solutions.shape == out.best.shape == (*shape, chains, d)
     assert_in_the_set(problem, out.best)
     assert out.iterates.shape[:-2] == (*shape, chains)
     assert out.iterates.shape[-1] == d
     assert 1 <= out.iterates.shape[-2] <= points
     assert mg.jacobian_product(problem, theta, theta, steps=steps, chains=chains, seed=seed).shape == (*shape, d)
     solution = mg.solve(problem, theta, steps=steps, chains=chains, seed=seed)
-    assert solution.state.shape == (*shape, d)
+    assert solution.solution.shape == (*shape, d)
     assert np.shape(solution.objective) == shape
 
 
@@ -106,7 +106,7 @@ def test_means_are_marginals_and_ends_are_solutions_at_any_temperature(
     assert (out.mean <= 1.0 + rounding).all()
     if ones(problem) is not None:
         np.testing.assert_allclose(out.mean.sum(-1), ones(problem), rtol=0, atol=1e-12 * problem.size)
-    assert_in_the_set(problem, out.state)
+    assert_in_the_set(problem, out.solutions)
 
 
 @usual
@@ -160,11 +160,11 @@ def test_the_same_seed_gives_the_same_numbers(data, problem, shape, temperature,
 def test_another_seed_or_call_or_key_gives_other_numbers(other):
     # Two independent ends of 200 fair bits agree with probability 2⁻²⁰⁰.
     theta, cube = np.zeros((1, 200)), Hypercube(200)
-    assert not np.array_equal(mg.sample(cube, theta, steps=1000).state, mg.sample(cube, theta, steps=1000, **other).state)
+    assert not np.array_equal(mg.sample(cube, theta, steps=1000).solutions, mg.sample(cube, theta, steps=1000, **other).solutions)
 
 
 def test_chains_of_an_example_differ():
-    state = mg.sample(Hypercube(200), np.zeros(200), steps=1000, chains=4).state
+    state = mg.sample(Hypercube(200), np.zeros(200), steps=1000, chains=4).solutions
     assert len(np.unique(state, axis=0)) == 4
 
 
@@ -175,7 +175,7 @@ def test_a_chain_does_not_depend_on_the_number_of_chains(data, problem, temperat
     arguments = {"steps": 50, "temperature": temperature, "seed": seed}
     small = mg.sample(problem, theta, chains=fewer, **arguments)
     large = mg.sample(problem, theta, chains=fewer + more, **arguments)
-    np.testing.assert_array_equal(small.state, large.state[:, :fewer])
+    np.testing.assert_array_equal(small.solutions, large.solutions[:, :fewer])
 
 
 @few
@@ -259,7 +259,9 @@ def test_permuting_the_batch_permutes_the_results(data, problem, n, temperature,
     arguments = {"steps": 60, "chains": chains, "temperature": temperature, "seed": seed}
     one = mg.sample(problem, theta, index=keys, best=True, iterates=True, **arguments)
     other = mg.sample(problem, theta[order], index=keys[order], best=True, iterates=True, **arguments)
-    permuted = one._replace(mean=one.mean[order], state=one.state[order], best=one.best[order], iterates=one.iterates[order])
+    permuted = one._replace(
+        mean=one.mean[order], solutions=one.solutions[order], best=one.best[order], iterates=one.iterates[order]
+    )
     assert_same_run(permuted, other)
     v = theta[:, ::-1]
     product = mg.jacobian_product(problem, theta, v, index=keys, **arguments)
@@ -276,7 +278,7 @@ def test_permuting_the_batch_permutes_what_annealing_finds(schedule, seed):
     theta = np.random.default_rng(seed).normal(size=(5, 30))
     one = mg.solve(problem, theta, steps=300, schedule=schedule, index=np.arange(5), seed=seed)
     other = mg.solve(problem, theta[order], steps=300, schedule=schedule, index=order, seed=seed)
-    np.testing.assert_array_equal(one.state[order], other.state)
+    np.testing.assert_array_equal(one.solution[order], other.solution)
     np.testing.assert_array_equal(one.objective[order], other.objective)
     np.testing.assert_array_equal(one.info.accepted, other.info.accepted)
 
@@ -289,7 +291,7 @@ def test_splitting_a_batch_gives_the_same_rows(data, problem, n, temperature, ch
     arguments = {"steps": 60, "chains": chains, "temperature": temperature, "best": True, "iterates": True, "seed": seed}
     whole = mg.sample(problem, theta, **arguments)
     parts = [mg.sample(problem, theta[rows], index=np.arange(n)[rows], **arguments) for rows in (slice(0, cut), slice(cut, n))]
-    joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in ("mean", "state", "best", "iterates")}
+    joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in ("mean", "solutions", "best", "iterates")}
     assert_same_run(whole, whole._replace(**joined))
 
 
@@ -303,7 +305,8 @@ def test_a_ragged_batch_equals_separate_calls(data, instances, temperature, chai
     for e, (problem, row) in enumerate(zip(instances, theta, strict=True)):
         alone = mg.sample(problem, row, index=[e], best=True, iterates=True, **arguments)
         assert_same_run(
-            ragged._replace(mean=ragged.mean[e], state=ragged.state[e], best=ragged.best[e], iterates=ragged.iterates[e]), alone
+            ragged._replace(mean=ragged.mean[e], solutions=ragged.solutions[e], best=ragged.best[e], iterates=ragged.iterates[e]),
+            alone,
         )
         np.testing.assert_array_equal(products[e], mg.jacobian_product(problem, row, row, index=[e], **arguments))
 
@@ -317,9 +320,9 @@ def test_two_sizes_in_one_batch_equal_separate_calls():
     for e, (problem, row) in enumerate(zip(instances, theta, strict=True)):
         alone = mg.sample(problem, row, steps=500, chains=2, index=[e])
         np.testing.assert_array_equal(together.mean[e], alone.mean)
-        np.testing.assert_array_equal(together.state[e], alone.state)
+        np.testing.assert_array_equal(together.solution[e], alone.solutions)
         best = mg.solve(problem, row, steps=500, schedule=mg.schedules.Annealing(), index=[e])
-        np.testing.assert_array_equal(found.state[e], best.state)
+        np.testing.assert_array_equal(found.solution[e], best.solution)
         value, slope = mg.one_step(problem, row, problem.solution)
         np.testing.assert_array_equal(loss[e], value)
         np.testing.assert_array_equal(gradient[e], slope)
@@ -370,7 +373,7 @@ def test_lazy_averaging_equals_the_plain_average(data, problem, shape, temperatu
     assert out.iterates.shape[-2] == steps
     plain = out.iterates[..., burn_in:, :].astype(np.float64).mean((-3, -2))
     np.testing.assert_allclose(out.mean, plain, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(out.iterates[..., -1, :], out.state)
+    np.testing.assert_array_equal(out.iterates[..., -1, :], out.solutions)
 
 
 @usual

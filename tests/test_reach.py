@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad._reach import LARGEST_CONSTANT, Reach
-from movegrad.sampling import observe
+from movegrad._calls import observe
+from movegrad.engine.reach import LARGEST_CONSTANT, Reach
 
 PACKAGE = {
     "reach_pkg/__init__.py": "",
@@ -223,7 +223,9 @@ def test_a_kernel_sees_all_changes_at_its_next_call(modules):
     assert observe(problem, solution)[1][0].tolist() == VALUES
 
 
-SCRIPT = "import reach_use; from movegrad._reach import Reach; del reach_use.LARGE; print(Reach(reach_use.statistic).fingerprint)"
+SCRIPT = (
+    "import reach_use; from movegrad.engine.reach import Reach; del reach_use.LARGE; print(Reach(reach_use.statistic).fingerprint)"
+)
 
 
 def fingerprint(folder: Path, seed: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad._engine import Settings, run, shared_batch
+from movegrad.engine import HOST, Begin, Settings, shared_batch
 from movegrad.exact import Enumeration
 from movegrad.problems.routing import Instance, PrizeCollectingVRPTW, proximity
 from movegrad.problems.routing.instance import alias_table, neighbor_weights
@@ -348,7 +348,10 @@ def test_proposals_are_judged_rightly_and_the_set_is_never_left(fleet, unit):
 
 def test_derived_fields_are_fresh_after_many_compiled_steps():
     problem = PrizeCollectingVRPTW(large(60, 7), beta=0.3)
-    result = run(shared_batch(problem, np.full((1, 60), 10.0)), Settings(steps=300_000, temperature=30.0), problem.solution[None])
+    begin = Begin(problem.solution, np.zeros(1, np.int64))
+    result = HOST.execute(
+        shared_batch(HOST, problem, np.full((1, 60), 10.0)), Settings(steps=300_000, temperature=30.0), begin, np.arange(1)
+    )
     state = type(problem.state)(*result.chains.states)
     assert_same_state(state, PureProblem(problem).state(state.next.astype(np.int64), np.zeros(60), 1.0))
     assert result.chains.counts[0, :8, 1].min() > 200  # every move was made often

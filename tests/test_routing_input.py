@@ -213,7 +213,7 @@ def test_start_may_be_routes_for_all_or_for_each_example():
     plans = [[[1, 2, 3]], [[3], [2, 1]]]
 
     def after_a_step(start):
-        return mg.sample(problem, theta, steps=1, temperature=1e-6, start=start).state[:, 0]
+        return mg.sample(problem, theta, steps=1, temperature=1e-6, start=start).solutions[:, 0]
 
     for start, wanted in ((plans[0], [plans[0]] * 2), (plans, plans), (plans[::-1], plans[::-1])):
         rows = np.stack([problem.encode(p) for p in wanted])

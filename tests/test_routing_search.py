@@ -6,7 +6,7 @@ import torch
 
 import movegrad as mg
 from movegrad import sampling
-from movegrad._specialise import pure
+from movegrad.engine.compile import pure
 from movegrad.problems.routing import Instance, PrizeCollectingVRPTW
 from movegrad.proof.pure import PureProblem
 from tests.routing_instances import all_plans, assert_same_state, cost, feasible, instance, neighbors, plan_of, reached, served
@@ -40,7 +40,7 @@ def test_random_starts_are_in_the_set(must):
     problems = [PrizeCollectingVRPTW(instance(n, 2, must=must, **w)) for n, w in enumerate(what, 1)]
     theta = [np.zeros(p.size) for p in problems]
     out = mg.sample(problems, theta, steps=1, chains=40, trace=0, seed=3)
-    for problem, ends in zip(problems, out.state, strict=True):
+    for problem, ends in zip(problems, out.solutions, strict=True):
         plans = [plan_of(y) for y in ends]
         assert all(feasible(problem.instance, p) for p in plans)
     assert len({tuple(y) for y in ends.tolist()}) == 40  # n = 30: all different
@@ -51,7 +51,7 @@ def test_random_starts_are_in_the_set(must):
 def test_own_solution_and_random_starts_find_room_in_a_limited_fleet():
     problem = PrizeCollectingVRPTW(instance(8, 1, must="all", fleet=2))
     assert feasible(problem.instance, plan_of(problem.solution))
-    ends = mg.sample(problem, np.zeros(8), steps=1, chains=200, trace=0).state
+    ends = mg.sample(problem, np.zeros(8), steps=1, chains=200, trace=0).solutions
     assert all(feasible(problem.instance, plan_of(y)) for y in ends)
     assert {len(plan_of(y)) for y in ends} == {1, 2}
 
@@ -63,7 +63,7 @@ TIGHT = {"binding": True, "triangle": False, "must": "all"}  # with few vehicles
 def test_random_starts_are_drawn_until_all_that_must_be_served_have_room(n, seed, fleet):
     """These have three or four plans, and most draws are none of them."""
     problem = PrizeCollectingVRPTW(instance(n, seed, fleet=fleet, **TIGHT))
-    ends = mg.sample(problem, np.zeros(n), steps=1, chains=200, trace=0).state
+    ends = mg.sample(problem, np.zeros(n), steps=1, chains=200, trace=0).solutions
     assert {plan_of(y) for y in ends} == all_plans(problem.instance)
 
 
@@ -88,7 +88,7 @@ def test_improve_ends_in_a_local_optimum(n, must, fleet):
     """All requests are near up to n = 21: then no neighbor is better, but for pairs in a new route, which are not tried."""
     problem = without_ties(n, 3, binding=n > 6, must=must, fleet=fleet)
     theta, data = np.random.default_rng(n).normal(5e5, 3e5, n), problem.instance
-    starts = mg.sample(problem, theta, steps=1, chains=12, seed=1).state
+    starts = mg.sample(problem, theta, steps=1, chains=12, seed=1).solutions
     ends = []
     for start in starts:
         state = run_pure(problem, "improve", theta, start.astype(np.int64))
@@ -105,19 +105,19 @@ def test_improve_ends_in_a_local_optimum(n, must, fleet):
         ends.append(state.next)
     # Compiled chains begin there: a step at temperature 0 finds nothing better, unless it is such a pair.
     out = mg.sample(problem, theta, steps=1, temperature=1e-9, chains=12, start=mg.start.Heuristic(starts))
-    assert (out.state == ends).all(1).sum() >= 11
+    assert (out.solutions == ends).all(1).sum() >= 11
 
 
 def test_improve_never_makes_worse_and_is_without_chance():
     rng = np.random.default_rng(4)
     problems = [without_ties(n, n, binding=n % 2 == 0) for n in (1, 2, 3, 30, 80)]
     thetas = [rng.uniform(-2e5, 1e6, p.size) for p in problems]
-    starts = mg.sample(problems, thetas, steps=50, temperature=3e6, chains=5, seed=5).state
+    starts = mg.sample(problems, thetas, steps=50, temperature=3e6, chains=5, seed=5).solutions
     ends = []
     for seed in range(2):  # one step at temperature 0 may only make it better still
         out = mg.sample(problems, thetas, steps=1, temperature=1e-9, chains=5, start=mg.start.Heuristic(starts), seed=seed)
-        ends.append(out.state)
-        for problem, theta, begin, end in zip(problems, thetas, starts, out.state, strict=True):
+        ends.append(out.solutions)
+        for problem, theta, begin, end in zip(problems, thetas, starts, out.solutions, strict=True):
             before, after = (np.array([objective(problem, theta, plan_of(y)) for y in rows]) for rows in (begin, end))
             assert all(feasible(problem.instance, plan_of(y)) for y in end)
             assert (after >= before - 1e-9).all()
@@ -144,7 +144,7 @@ def test_solve_finds_the_optimum(n, what):
     theta = np.random.default_rng(n).normal(20, 12, n)
     found = mg.solve(problem, theta, steps=20_000, chains=2)
     best = max(objective(problem, theta, p) for p in all_plans(problem.instance))
-    plan = plan_of(found.state)
+    plan = plan_of(found.solution)
     assert feasible(problem.instance, plan)
     assert objective(problem, theta, plan) == pytest.approx(best, abs=1e-9)
     assert found.objective == pytest.approx(best, abs=1e-9)
@@ -192,7 +192,7 @@ def test_solve_finds_an_optimum_that_moves_do_not_reach_from_its_start(n, seed, 
     begin = run_pure(problem, "greedy", theta).next
     assert best not in reached(problem.instance, plan_of(begin))
     for start in ("greedy", np.array(begin)):
-        assert plan_of(mg.solve(problem, theta, steps=2_000, start=start).state) == best
+        assert plan_of(mg.solve(problem, theta, steps=2_000, start=start).solution) == best
 
 
 def test_the_scale_of_annealing_is_that_of_the_objective_where_nothing_moves_from_the_start():
@@ -212,14 +212,14 @@ def test_short_runs_are_the_same_alone_and_in_a_batch(many):
     together = mg.solve(problems, thetas, steps=600, seed=3)
     for e, (problem, theta) in enumerate(zip(problems, thetas, strict=True)):
         alone = mg.solve(problem, theta, steps=600, seed=3, index=[e])
-        np.testing.assert_array_equal(together.state[e], alone.state)
+        np.testing.assert_array_equal(together.solution[e], alone.solution)
         assert together.objective[e] == alone.objective
 
 
 def test_solutions_of_a_batch_can_be_read():
     problems = [PrizeCollectingVRPTW(instance(n, 1)) for n in (2, 4)]
     found = mg.solve(problems, [np.full(2, 100.0), np.full(4, -1.0)], steps=2_000)
-    assert [len(y) for y in found.state] == [3, 5]
+    assert [len(y) for y in found.solution] == [3, 5]
     assert sorted(i for route in found.routes[0] for i in route) == [1, 2]
     assert found.routes[1] == []
     assert found.cost[1] == 0
@@ -257,7 +257,7 @@ def test_a_ragged_batch_is_the_same_as_one_by_one_for_any_number_of_threads(mixe
         alone = mg.sample(problem, theta, start=plan, index=[e], **settings)
         for out in runs:
             np.testing.assert_array_equal(out.mean[e], alone.mean)
-            np.testing.assert_array_equal(out.state[e], alone.state)
+            np.testing.assert_array_equal(out.solutions[e], alone.solutions)
 
 
 def test_the_layer_and_its_gradient_are_the_same_in_a_ragged_batch(mixed):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad import _engine
+from movegrad.engine import Options, bind, host, layout_of, pace
 from movegrad.exact import Enumeration
 from movegrad.problems import Hypercube, TopK
 from movegrad.proof.pure import PureProblem
@@ -59,7 +59,7 @@ def test_law_of_a_few_steps_is_the_exact_kernel_power(problem):
         problem, np.broadcast_to(theta, (runs, problem.size)), steps=steps, temperature=t, start=table.solutions[0], trace=0
     )
     ends = {y.tobytes(): i for i, y in enumerate(table.solutions.astype(np.uint8))}
-    counts = np.bincount([ends[y.tobytes()] for y in out.state[:, 0]], minlength=len(law))
+    counts = np.bincount([ends[y.tobytes()] for y in out.solutions[:, 0]], minlength=len(law))
     assert counts[law < 1e-15].sum() == 0
     seen = law > 1e-15
     expected = runs * law[seen]
@@ -135,7 +135,7 @@ def test_one_step_value_is_nonnegative_and_vanishes_far_on_the_right_side():
 def test_solve_finds_the_best_subset():
     problem, theta = TopK(200, k=20), scores(200, 5)
     best = mg.solve(problem, theta, steps=50_000)
-    np.testing.assert_array_equal(np.flatnonzero(best.state), np.sort(np.argsort(theta)[-20:]))
+    np.testing.assert_array_equal(np.flatnonzero(best.solution), np.sort(np.argsort(theta)[-20:]))
     assert best.objective == pytest.approx(np.sort(theta)[-20:].sum(), rel=1e-9)
 
 
@@ -158,15 +158,17 @@ def test_the_clock_of_a_time_limit_starts_when_the_kernel_is_compiled_for_these_
     floats = [np.float64, np.float32]
     data = [type(cube.data)(*(f.astype(kind) if f.dtype.kind == "f" else f for f in cube.data)) for kind in floats]
     problems = [mg.Problem(d, cube.state, cube.moves, 3, phi=cube.functions.phi, name="two types") for d in data]
-    assert problems[0].kind == problems[1].kind
-    kernel = _engine.build(problems[0], _engine.Options())
-    compiled, clock = [], _engine.perf_counter
+    kind = layout_of(problems[0]).kind
+    assert layout_of(problems[1]).kind == kind
+    kernel = bind.chain_kernel(kind, Options())
+    compiled, clock = [], pace.perf_counter
 
     def looked_at():
         compiled.append(len(kernel.overloads))
         return clock()
 
-    monkeypatch.setattr(_engine, "perf_counter", looked_at)
+    monkeypatch.setattr(host, "perf_counter", looked_at)
+    monkeypatch.setattr(pace, "perf_counter", looked_at)
     for problem in problems:
         mg.sample(problem, np.zeros(3), time_limit=0.001, trace=0)
         compiled.append(None)

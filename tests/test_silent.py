@@ -613,7 +613,7 @@ def test_a_theta_whose_sums_overflow_is_refused(call, entry):
 
 def test_the_largest_theta_gives_finite_numbers():
     found = mg.solve(CUBE, np.full(4, 1e300), steps=100)
-    np.testing.assert_array_equal(found.state, [1, 1, 1, 1])
+    np.testing.assert_array_equal(found.solution, [1, 1, 1, 1])
     assert found.objective == 4e300
     cold = mg.sample(CUBE, np.full(4, 1e300), steps=100, temperature=1e-300, burn_in=90)
     np.testing.assert_array_equal(cold.mean, [1, 1, 1, 1])
@@ -719,7 +719,7 @@ def test_axes_in_another_order_are_refused(name):
 
 def test_axes_in_the_order_of_theta_are_taken():
     out = mg.sample(TOP, GRID, steps=2, chains=4, temperature=np.ones((2, 3)), guide=GRID)
-    for start in (out.state, out.state.reshape(6, 4, 8), out.state[:, :, 0], out.state[:, :, 0].reshape(6, 8)):
+    for start in (out.solutions, out.solutions.reshape(6, 4, 8), out.solutions[:, :, 0], out.solutions[:, :, 0].reshape(6, 8)):
         assert mg.sample(TOP, GRID, steps=2, chains=4, start=start).mean.shape == GRID.shape
 
 

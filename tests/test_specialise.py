@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad._reach import Reach
-from movegrad._specialise import pure
+from movegrad.engine.compile import pure
+from movegrad.engine.reach import Reach
 
 SCRIPT = """
 import sys
@@ -19,7 +19,8 @@ import numpy as np
 import movegrad as mg
 import helpers
 from helpers import SCALE, twice
-from movegrad._build import Options, build
+from movegrad.engine import Options, layout_of
+from movegrad.engine.bind import chain_kernel
 from movegrad.problems.hypercube import FLIP
 
 SHIFT = {shift}
@@ -31,7 +32,7 @@ def gain(data, state, move):
 cube = mg.problems.Hypercube(2)
 problem = mg.Problem(cube.data, cube.state, [replace(FLIP, gain=gain)], 2)
 out = mg.sample(problem, np.zeros(2), steps=1, start=np.zeros(2, np.uint8), trace=1)
-kernel = build(problem, Options())
+kernel = chain_kernel(layout_of(problem).kind, Options())
 print(out.info.trace[0, 0, 0, 0] if out.info.accepted[0] else 0.0, sum(kernel.stats.cache_hits.values()))
 """
 

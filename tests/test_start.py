@@ -24,7 +24,7 @@ def hold(solutions):
 def began(out):
     """Starts of chains that were held."""
     assert out.info.accepted.sum() == 0
-    return out.state
+    return out.solutions
 
 
 # --- random ----------------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def assert_uniform(counts):
 @pytest.mark.parametrize(("problem", "solutions"), [(TopK(5, 2), 10), (TopK(4, 2), 6), (Hypercube(4), 16)])
 def test_random_starts_are_uniform(problem, solutions):
     # One step at θ = 0 keeps the uniform law, and is the least that a chain makes.
-    state = mg.sample(problem, np.zeros(problem.size), steps=1, chains=20_000).state
+    state = mg.sample(problem, np.zeros(problem.size), steps=1, chains=20_000).solutions
     _, counts = np.unique(state, axis=0, return_counts=True)
     assert len(counts) == solutions
     assert_uniform(counts)
@@ -86,8 +86,8 @@ CLIMBER = mg.Problem(Data(np.zeros(1)), State(np.zeros(3, np.uint8)), [mg.stay()
 def test_heuristic_improves_given_solutions_for_their_theta():
     theta = np.array([[1.0, -1.0, 1.0], [-1.0, 2.0, 1.0]])
     out = mg.sample(CLIMBER, theta, steps=1, chains=2, start=mg.start.Heuristic([[0, 1, 1], [1, 1, 0]]))
-    np.testing.assert_array_equal(out.state, [[[1, 0, 1]] * 2, [[0, 1, 0]] * 2])
-    np.testing.assert_array_equal(out.mean, out.state[:, 0])
+    np.testing.assert_array_equal(out.solutions, [[[1, 0, 1]] * 2, [[0, 1, 0]] * 2])
+    np.testing.assert_array_equal(out.mean, out.solutions[:, 0])
 
 
 def test_heuristic_in_the_loss_improves_the_target():
@@ -151,7 +151,7 @@ NESTED = {
 def test_nested_starts_remember_and_improve(name):
     make, wanted = NESTED[name]
     start = make()
-    states = [mg.sample(RISER, np.zeros(3), steps=1, chains=2, start=start, call=c).state for c in range(3)]
+    states = [mg.sample(RISER, np.zeros(3), steps=1, chains=2, start=start, call=c).solutions for c in range(3)]
     np.testing.assert_array_equal(states, np.repeat(np.array(wanted)[:, None], 2, axis=1))
 
 
@@ -309,7 +309,7 @@ def test_one_solution_for_each_example_starts_all_of_its_chains():
 
 
 def test_one_solution_for_each_chain_of_one_example():
-    state = mg.sample(LAZY, np.zeros(4), steps=1, chains=2, start=np.stack([A, B])).state
+    state = mg.sample(LAZY, np.zeros(4), steps=1, chains=2, start=np.stack([A, B])).solutions
     np.testing.assert_array_equal(state, [A, B])
 
 
@@ -339,7 +339,7 @@ def test_observations_have_the_shape_of_theta_for_one_step():
 def test_a_list_of_problems_takes_a_list_of_starts():
     problems, starts = [Hypercube(2), Hypercube(4)], [np.array([1, 0]), B]
     out = mg.sample(problems, [hold(s) for s in starts], steps=5, chains=2, start=starts)
-    for state, start in zip(out.state, starts, strict=True):
+    for state, start in zip(out.solutions, starts, strict=True):
         np.testing.assert_array_equal(state, [start] * 2)
 
 
@@ -354,12 +354,12 @@ def test_a_callable_is_asked_once_and_told_everything():
         return [np.stack([A, B])] * 2
 
     out = mg.sample(LAZY, np.zeros((2, 4)), steps=1, chains=2, start=start, index=[7, 5], seed=3, call=9)
-    np.testing.assert_array_equal(out.state, [[A, B]] * 2)
+    np.testing.assert_array_equal(out.solutions, [[A, B]] * 2)
     (asked,) = seen
     assert asked.problems == [LAZY, LAZY]
     assert asked.chains == 2
     assert asked.targets is None
-    assert asked.keys.tolist() == [7, 5]
+    assert asked.indices.tolist() == [7, 5]
     assert asked.seed == 3
     assert asked.call == 9
 
@@ -368,8 +368,8 @@ def test_a_callable_may_leave_examples_to_a_uniform_draw():
     theta = np.stack([hold(A), np.zeros(4)])
     mixed = mg.sample(CUBE, theta, steps=20, chains=2, start=lambda asked: [np.stack([A, A]), None])
     drawn = mg.sample(CUBE, theta, steps=20, chains=2)
-    np.testing.assert_array_equal(mixed.state[0], [A, A])
-    np.testing.assert_array_equal(mixed.state[1], drawn.state[1])
+    np.testing.assert_array_equal(mixed.solutions[0], [A, A])
+    np.testing.assert_array_equal(mixed.solutions[1], drawn.solutions[1])
 
 
 def test_a_heuristic_start_is_as_good_as_its_solution():
@@ -400,23 +400,23 @@ def test_a_bad_start_of_one_example_stops_the_others_soon():
 def test_a_persistent_chain_begins_with_a_uniform_draw():
     theta = np.random.default_rng(0).normal(size=(3, 8))
     first = mg.sample(TOP, theta, steps=30, chains=2, start=mg.start.Persistent())
-    np.testing.assert_array_equal(first.state, mg.sample(TOP, theta, steps=30, chains=2).state)
+    np.testing.assert_array_equal(first.solutions, mg.sample(TOP, theta, steps=30, chains=2).solutions)
 
 
 def test_a_persistent_chain_may_begin_elsewhere():
     persistent = mg.start.Persistent(first=lambda asked: [np.stack([A, B])])
-    np.testing.assert_array_equal(mg.sample(LAZY, np.zeros(4), steps=1, chains=2, start=persistent).state, [A, B])
+    np.testing.assert_array_equal(mg.sample(LAZY, np.zeros(4), steps=1, chains=2, start=persistent).solutions, [A, B])
 
 
 def test_persistent_chains_continue_where_they_ended():
     theta, persistent = np.random.default_rng(0).normal(size=(3, 8)), mg.start.Persistent()
-    ends = mg.sample(TOP, theta, steps=20, chains=2, start=persistent).state
+    ends = mg.sample(TOP, theta, steps=20, chains=2, start=persistent).solutions
     for call in range(1, 4):
         wanted = mg.sample(TOP, theta, steps=20, chains=2, start=ends, call=call)
         got = mg.sample(TOP, theta, steps=20, chains=2, start=persistent, call=call)
         np.testing.assert_array_equal(got.mean, wanted.mean)
-        np.testing.assert_array_equal(got.state, wanted.state)
-        ends = got.state
+        np.testing.assert_array_equal(got.solutions, wanted.solutions)
+        ends = got.solutions
 
 
 def test_persistent_chains_are_found_by_key_in_any_batch():
@@ -433,26 +433,26 @@ def test_persistent_chains_are_found_by_key_in_any_batch():
         wanted = mg.sample(TOP, theta[keys], steps=15, chains=2, start=resumed, index=keys, call=call)
         got = mg.sample(TOP, theta[keys], steps=15, chains=2, start=persistent, index=keys, call=call)
         np.testing.assert_array_equal(got.mean, wanted.mean)
-        np.testing.assert_array_equal(got.state, wanted.state)
-        ends.update(zip(keys.tolist(), got.state, strict=True))
+        np.testing.assert_array_equal(got.solutions, wanted.solutions)
+        ends.update(zip(keys.tolist(), got.solutions, strict=True))
     assert len(ends) == 6
 
 
 def test_what_is_done_with_a_result_does_not_move_persistent_chains():
     persistent = mg.start.Persistent()
     out = mg.sample(CUBE, np.zeros(4), steps=20, start=persistent)
-    wanted = out.state.copy()
-    out.state[:] = 1 - out.state
+    wanted = out.solutions.copy()
+    out.solutions[:] = 1 - out.solutions
     np.testing.assert_array_equal(persistent.ends[0], wanted)
 
 
 def test_persistent_chains_of_a_list_of_problems():
     problems, persistent = [TopK(5, 2), TopK(9, 3)], mg.start.Persistent()
     theta = [np.zeros(5), np.zeros(9)]
-    ends = mg.sample(problems, theta, steps=20, chains=2, start=persistent).state
+    ends = mg.sample(problems, theta, steps=20, chains=2, start=persistent).solutions
     wanted = mg.sample(problems, theta, steps=20, chains=2, start=ends, call=1)
     got = mg.sample(problems[::-1], theta[::-1], steps=20, chains=2, start=persistent, index=[1, 0], call=1)
-    for one, other in zip(got.state[::-1], wanted.state, strict=True):
+    for one, other in zip(got.solutions[::-1], wanted.solutions, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -484,7 +484,7 @@ def test_many_observations_of_one_theta_continue_the_same_chains():
     ends = loss.persistent.ends[0].copy()
     loss(theta, torch.tensor(y[:5]))
     wanted = mg.sample(TOP, np.zeros(8), steps=20, chains=2, start=ends, call=1)
-    np.testing.assert_array_equal(loss.persistent.ends[0], wanted.state)
+    np.testing.assert_array_equal(loss.persistent.ends[0], wanted.solutions)
 
 
 def test_a_saved_loss_continues_where_it_was(tmp_path):
@@ -536,21 +536,27 @@ def remembering(device, persistent):
 def test_starts_on_a_device_are_those_of_the_host(name, monkeypatch):
     """Tensors of the CPU stand for those of a GPU."""
     torch = pytest.importorskip("torch")
-    from movegrad import _device, _device_start
+    from movegrad.cuda import Device, arrays
+    from movegrad.engine import BUILD, DRAW, HOST
 
-    arrays = _device.TorchArrays(torch.device("cpu"))
-    wanted, kinds = mg.start.flatten(ON_DEVICE[name](np.array)(asked := request(RISER, ROWS, examples=3, chains=2)), asked)
-    for module in (mg.start, _device_start):
-        monkeypatch.setattr(module, "on_device", lambda value: isinstance(value, torch.Tensor))
-    monkeypatch.setattr(_device_start, "arrays_of", lambda value: arrays)
-    got, device_kinds = _device_start.flatten(
-        ON_DEVICE[name](torch.tensor), asked._replace(targets=torch.tensor(ROWS)), "start", arrays
-    )
-    np.testing.assert_array_equal(device_kinds, kinds)
-    rows = got.reshape(-1, 3).numpy()
-    repeated = rows if len(rows) == EXAMPLES * CHAINS else np.repeat(rows, EXAMPLES * CHAINS // len(rows), axis=0)
-    made = np.repeat(np.isin(kinds, (-2, -3, -6, -7)), CHAINS)  # by the kernel: what is given does not matter
-    np.testing.assert_array_equal(repeated[~made], wanted.reshape(-1, 3)[~made])
+    asked = request(RISER, ROWS, examples=EXAMPLES, chains=CHAINS)
+    wanted = mg.start.flatten(mg.start.asked(ON_DEVICE[name](np.array), asked), asked, HOST)
+    device = Device(arrays.TorchArrays(torch.device("cpu")))
+    monkeypatch.setattr(mg.start, "on_gpu", lambda value: isinstance(value, torch.Tensor))
+    monkeypatch.setattr(mg.start, "place_of", lambda value: device)
+    given = mg.start.asked(ON_DEVICE[name](torch.tensor), asked := asked._replace(targets=torch.tensor(ROWS)))
+    got = mg.start.flatten(given, asked, device)
+    assert isinstance(got.solutions, torch.Tensor)
+    np.testing.assert_array_equal(got.pending, wanted.pending)
+    made = np.repeat(wanted.pending & (DRAW | BUILD) != 0, CHAINS)  # what is given does not matter then
+    rows = [spread(solutions) for solutions in (got.solutions.numpy(), wanted.solutions)]
+    np.testing.assert_array_equal(rows[0][~made], rows[1][~made])
+
+
+def spread(solutions):
+    """One for each chain, of one for each chain, for each example or for all."""
+    rows = solutions.reshape(-1, 3)
+    return np.repeat(rows, EXAMPLES * CHAINS // len(rows), axis=0)
 
 
 # --- time limits -----------------------------------------------------------------------------------------------------
@@ -586,7 +592,7 @@ def test_a_burn_in_longer_than_the_time_is_said_to_be_so():
     with pytest.warns(RuntimeWarning, match=r"burn_in must be < the number of steps that fit into time_limit"):
         out = mg.sample(TOP, np.zeros(8), time_limit=1e-4, burn_in=10**11)
     assert 1 <= out.info.steps[0] < 10**11
-    np.testing.assert_array_equal(out.mean, out.state[0])  # of the last solution alone
+    np.testing.assert_array_equal(out.mean, out.solutions[0])  # of the last solution alone
 
 
 @pytest.mark.parametrize("writeable", [True, False])
@@ -618,7 +624,7 @@ def test_a_layer_takes_a_time_limit_and_differentiates_the_chains_that_ran():
 def test_solve_finds_the_largest_entries():
     theta = np.random.default_rng(0).normal(size=(20, 8))
     found = mg.solve(TOP, theta, steps=3_000, chains=2)
-    np.testing.assert_array_equal(np.argsort(-theta, -1)[:, :3].sum(-1), (found.state * np.arange(8)).sum(-1))
+    np.testing.assert_array_equal(np.argsort(-theta, -1)[:, :3].sum(-1), (found.solution * np.arange(8)).sum(-1))
     np.testing.assert_allclose(found.objective, np.sort(theta, -1)[:, -3:].sum(-1), rtol=1e-12)
 
 
@@ -626,7 +632,7 @@ def test_solve_finds_the_largest_entries():
 def test_solve_finds_the_optimum_at_any_scale(scale):
     theta = scale * np.random.default_rng(1).normal(size=(5, 10))
     found = mg.solve(Hypercube(10), theta, steps=2_000)
-    np.testing.assert_array_equal(found.state, theta > 0)
+    np.testing.assert_array_equal(found.solution, theta > 0)
 
 
 @mg.jit
@@ -669,7 +675,7 @@ def test_solve_never_returns_less_than_its_start():
     theta = np.random.default_rng(0).normal(size=8)
     best = np.isin(np.arange(8), np.argsort(theta)[-3:])
     found = mg.solve(TOP, theta, steps=50, start=best.tolist(), schedule=lambda k: 1e6)
-    np.testing.assert_array_equal(found.state, best)
+    np.testing.assert_array_equal(found.solution, best)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -677,7 +683,7 @@ def test_the_objective_of_solve_is_that_of_its_solution(seed):
     """Recomputed, not the sum of thousands of gains of very different size."""
     theta = np.r_[-1e16, np.random.default_rng(0).normal(size=9)]
     found = mg.solve(Hypercube(10), theta, steps=2_000, schedule=mg.schedules.Annealing(1e16, 1e-3), seed=seed)
-    assert found.objective == pytest.approx(theta @ found.state, rel=1e-12)
+    assert found.objective == pytest.approx(theta @ found.solution, rel=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [0.1, 1.0, 10.0])
@@ -695,14 +701,14 @@ def test_the_best_seen_is_the_best_of_the_start_and_all_iterates(problem, temper
 
     seen = np.maximum(objective(out.iterates).max(-1), objective(np.broadcast_to(start, (4, 1, 8)).astype(np.uint8)))
     np.testing.assert_allclose(objective(out.best), seen, rtol=0, atol=1e-9)
-    assert (objective(out.best) >= objective(out.state) - 1e-9).all()
+    assert (objective(out.best) >= objective(out.solutions) - 1e-9).all()
 
 
 def test_the_best_seen_is_no_worse_than_the_end_where_scales_of_theta_differ():
     """While the large entry is still flipped, the running objective is rounded to multiples of 2."""
     theta = np.r_[-1e16, np.random.default_rng(0).normal(size=9)]
     out = mg.sample(Hypercube(10), theta, steps=4_000, chains=100, schedule=mg.schedules.Annealing(1e16, 1e-3), best=True)
-    assert (out.best @ theta >= out.state @ theta).all()
+    assert (out.best @ theta >= out.solutions @ theta).all()
 
 
 def test_solve_returns_the_best_of_its_chains():
@@ -711,4 +717,4 @@ def test_solve_returns_the_best_of_its_chains():
     found = mg.solve(TOP, theta, steps=5, chains=4, schedule=schedule)
     seen = mg.sample(TOP, theta, steps=5, chains=4, best=True, schedule=schedule).best
     np.testing.assert_allclose(found.objective, (seen * theta[:, None]).sum(-1).max(-1), rtol=1e-12)
-    np.testing.assert_allclose((found.state * theta).sum(-1), found.objective, rtol=1e-12)
+    np.testing.assert_allclose((found.solution * theta).sum(-1), found.objective, rtol=1e-12)

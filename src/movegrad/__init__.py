@@ -1,29 +1,54 @@
-"""movegrad: you write the local-search moves, movegrad gives you the gradients."""
+"""movegrad: you write the local-search moves, movegrad gives you the gradients.
+
+* Take a set of solutions from :mod:`movegrad.problems`, or write one: :class:`Problem` and :class:`Move`, with functions compiled
+  by :func:`jit` that draw by :func:`integer`, :func:`coin`, :func:`categorical` and :func:`leaf`; :func:`check` proves it right.
+* Average along chains (:func:`sample`), maximize (:func:`solve`), or differentiate (:func:`jacobian_product`, :func:`one_step`).
+* Learn: ``movegrad.torch`` and ``movegrad.jax`` have the layer θ ↦ E[T(Y)] and its Fenchel-Young losses.
+* Small problems exactly: :mod:`movegrad.exact`. Where chains begin: :mod:`movegrad.start`. Temperatures: :mod:`movegrad.schedules`.
+  Pictures: ``movegrad.plot``. Other libraries: ``movegrad.integrations``.
+
+>>> import numpy as np
+>>> import movegrad as mg
+>>> found = mg.solve(mg.problems.TopK(5, 2), np.array([0.1, 3.0, 0.2, 2.0, 0.3]), steps=200)
+>>> found.solution
+array([0, 1, 0, 1, 0], dtype=uint8)
+"""
 
 import importlib
 from typing import Any
 
-from movegrad import exact as exact
-from movegrad import problems as problems
-from movegrad import schedules as schedules
-from movegrad import start as start
-from movegrad._rng import categorical as categorical
-from movegrad._rng import coin as coin
-from movegrad._rng import integer as integer
-from movegrad._rng import leaf as leaf
-from movegrad._specialise import jit as jit
-from movegrad._specialise import outline as outline
-from movegrad._threads import get_threads as get_threads
-from movegrad._threads import set_threads as set_threads
-from movegrad._version import __version__ as __version__
-from movegrad.check import check as check
-from movegrad.problem import Move as Move
-from movegrad.problem import Problem as Problem
-from movegrad.problem import stay as stay
-from movegrad.sampling import jacobian_product as jacobian_product
-from movegrad.sampling import one_step as one_step
-from movegrad.sampling import sample as sample
-from movegrad.sampling import solve as solve
+from movegrad import exact, problems, schedules, start
+from movegrad._version import __version__
+from movegrad.check import check
+from movegrad.engine import categorical, coin, get_threads, integer, jit, leaf, outline, set_threads
+from movegrad.problem import Move, Problem, stay
+from movegrad.sampling import Sample, Solution, jacobian_product, one_step, sample, solve
+
+__all__ = [
+    "Move",
+    "Problem",
+    "Sample",
+    "Solution",
+    "__version__",
+    "categorical",
+    "check",
+    "coin",
+    "exact",
+    "get_threads",
+    "integer",
+    "jacobian_product",
+    "jit",
+    "leaf",
+    "one_step",
+    "outline",
+    "problems",
+    "sample",
+    "schedules",
+    "set_threads",
+    "solve",
+    "start",
+    "stay",
+]
 
 _FRONT_ENDS = ("torch", "jax", "integrations", "plot")
 

@@ -38,15 +38,15 @@ def why(error: BaseException) -> str:
     return text[:100] or type(error).__name__
 
 
-def array_of(value: Any, name: str) -> np.ndarray:
-    """Anything that NumPy takes for an array of numbers."""
+def array_of(value: Any, name: str, where: str = "") -> np.ndarray:
+    """Anything that NumPy takes for an array of numbers; ``where`` it lies ends the sentence about one that is not."""
     unmasked(value, name)
     try:
         array = np.asarray(value)
     except Exception as error:  # also what the object itself raises
-        raise ValueError(f"{name} must be an array of numbers, got {type(value).__name__} ({why(error)}).") from None
+        raise ValueError(f"{name} must be an array of numbers, got {type(value).__name__} ({why(error)}){where}.") from None
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be an array of numbers, got {_kind(array)}.")
+        raise ValueError(f"{name} must be an array of numbers, got {_kind(array)}{where}.")
     return array
 
 
@@ -226,3 +226,38 @@ def listed(value: Any, name: str, length: int, what: str) -> list:
     if len(entries) != length:
         raise ValueError(f"{name} must hold one entry for each of the {length} {what}, got {len(entries)}.")
     return entries
+
+
+# --- solutions -----------------------------------------------------------------------------------------------------------
+
+
+class NotInSet(ValueError):
+    """A solution that is not in the set."""
+
+
+def outside(problem: Any, name: str, solution: Any, where: str = "") -> NotInSet:
+    """The error for a solution that is not in the set, with the problem's reason."""
+    reason = problem.complaint(np.asarray(solution))
+    return NotInSet(f"{name} must be in the set, got {solution}{where}{reason and f': {reason}'}.")
+
+
+def encoded(problem: Any, value: Any, name: str) -> Any:
+    """``problem.encode`` of what is no array yet; an error also tells which argument was to be read."""
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return problem.encode(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be in the set, but {error}") from None
+
+
+def as_solutions(values: Any, problem: Any, name: str) -> np.ndarray:
+    """Cast to the dtype of a solution; a value that this would change is not in the set."""
+    values, dtype = array_of(values, name), problem.solution.dtype
+    if values.dtype == dtype:
+        return values
+    with np.errstate(invalid="ignore"):
+        cast = values.astype(dtype)
+    if not np.array_equal(cast, values):
+        raise NotInSet(f"{name} must be in the set, got the entry {values[cast != values].flat[0]}.")
+    return cast

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from movegrad._kernel import ACCEPTED, DRAWN, INAPPLICABLE, INFEASIBLE
 from movegrad._validate import array_of, doubles
+from movegrad.engine import ACCEPTED, DRAWN, INAPPLICABLE, INFEASIBLE
+
+__all__ = ["Info", "effective_sample_size", "r_hat"]
 
 
 @np.errstate(invalid="ignore", over="ignore")

@@ -7,12 +7,23 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from movegrad._reach import Reach, is_jitted
-from movegrad._validate import MOST, finite_vectors, instance_of, integer_in, positive, seed_in
-from movegrad.problem import Problem, encoded, outside
+from movegrad._calls import like_solutions
+from movegrad._validate import MOST, as_solutions, encoded, finite_vectors, instance_of, integer_in, outside, positive, seed_in
+from movegrad.engine import Reach, is_jitted
+from movegrad.problem import Problem
 from movegrad.proof.pure import PureProblem, solutions
-from movegrad.sampling import like_solutions
-from movegrad.start import as_solutions
+
+__all__ = [
+    "MAX_STATES",
+    "Enumeration",
+    "Oracle",
+    "covariance",
+    "enumeration",
+    "fenchel_young",
+    "log_partition",
+    "marginals",
+    "sample",
+]
 
 MAX_STATES = 100_000
 

@@ -18,10 +18,13 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from movegrad import start as starts
-from movegrad._device import arrays_of, on_device
-from movegrad._validate import array_of, choice, instance_of, native, positive
-from movegrad.problem import Problem, encoded
-from movegrad.sampling import ESTIMATORS, jacobian_product, make_settings, observe, one_step, sample
+from movegrad._calls import ESTIMATORS, make_settings, observe
+from movegrad._validate import array_of, choice, encoded, instance_of, native, positive
+from movegrad.engine import on_gpu, place_of
+from movegrad.problem import Problem
+from movegrad.sampling import jacobian_product, one_step, sample
+
+__all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss"]
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -143,7 +146,6 @@ def _expectation_backward(layer: LocalSearchLayer, residuals: tuple, cotangent: 
     theta, bits = residuals
 
     def product(theta: np.ndarray, direction: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
-        direction = direction if on_device(direction) else direction.astype(np.float64)
         return jacobian_product(layer.problem, theta, direction, start=layer.start, seed=seed, index=index, **layer.settings)
 
     return _call(product, theta, (cotangent,), bits), np.zeros(bits.shape, jax.dtypes.float0)
@@ -190,9 +192,7 @@ def _gradient_and_value(loss: OneStepLoss, theta: jax.Array, y: jax.Array) -> ja
 
     def both(theta: np.ndarray, y: np.ndarray, seed: int, index: np.ndarray) -> np.ndarray:
         values, gradients = one_step(loss.problem, theta, observe(loss.problem, y)[0], temperature=loss.temperature)
-        if on_device(values):
-            return arrays_of(values).stack([*gradients.T, values]).T
-        return np.concatenate([gradients, values[:, None]], axis=1)
+        return place_of(values).stacked([*gradients.T, values]).T
 
     return _call(both, theta, (y,), jnp.zeros(2, jnp.uint32), extra=1)
 
@@ -219,18 +219,17 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
     """
     axes, d = theta.ndim, theta.shape[-1]
     traced = any(isinstance(a, jax.core.Tracer) for a in (theta, bits, *others))
-    if not traced and on_device(theta):
+    if not traced and on_gpu(theta):
         return _call_on_device(function, theta, others, bits)
 
     def host(bits: Any, theta: Any, *others: Any) -> np.ndarray:
         theta = np.asarray(theta)
         lead = np.broadcast_shapes(theta.shape[:-axes], np.shape(bits)[:-1], *(np.shape(o)[:-axes] for o in others))
-        arrays = [np.asarray(a) for a in (theta, *others)]
+        arrays = [np.asarray(a, np.float64 if jnp.issubdtype(a.dtype, jnp.floating) else None) for a in (theta, *others)]
         rows = [np.broadcast_to(a, (*lead, *a.shape[-axes:])).reshape(*lead, -1, a.shape[-1]) for a in arrays]
         n = rows[0].shape[-2]
         seeds = _seeds(np.broadcast_to(np.asarray(bits), (*lead, 2)).reshape(-1, 2))
         flat = [r.reshape(len(seeds), n, r.shape[-1]) for r in rows]
-        flat[0] = flat[0].astype(np.float64)
         out = np.empty((len(seeds), n, d + extra))
         for seed in np.unique(seeds):
             chosen = np.flatnonzero(seeds == seed)
@@ -259,7 +258,7 @@ def _call(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array, 
 
 def _call_on_device(function: Callable, theta: jax.Array, others: tuple, bits: jax.Array) -> jax.Array:
     """The same for arrays that are known and on a GPU: they change hands by DLPack and stay where they are."""
-    arrays = arrays_of(theta)
+    arrays = place_of(theta).arrays
     rows = [arrays.from_dlpack(jnp.asarray(a).reshape(-1, a.shape[-1])) for a in (theta, *others)]
     out = function(*rows, int(_seeds(np.asarray(bits)[None])[0]), np.arange(len(rows[0])))
     out = arrays.copy(out.reshape(*theta.shape[:-1], -1), np.dtype(theta.dtype))

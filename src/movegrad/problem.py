@@ -43,15 +43,15 @@ of the problem
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._explain import RETURNS, place, returns_nothing
-from movegrad._layout import pack
-from movegrad._specialise import is_jitted, jit
 from movegrad._validate import array_of, flag, function_of, instance_of, integer_in, native, positive, sequence, shown
+from movegrad.engine import RETURNS, is_jitted, jit, place, returns_nothing
+
+__all__ = ["Functions", "Move", "Problem", "stay"]
 
 Jitted = Callable[..., Any]
 
@@ -76,11 +76,11 @@ class Move:
     def __post_init__(self) -> None:
         instance_of(self.name, "name of a move", str)
         for name, arity in _MOVE_ARITY.items():
-            what, function = f"{name} of move {self.name!r}", getattr(self, name)
+            owner, function = f"move {self.name!r}", getattr(self, name)
             if name == "changes" and isinstance(function, (int, np.integer)):
-                object.__setattr__(self, "changes", integer_in(function, what, 0))
+                object.__setattr__(self, "changes", integer_in(function, f"{name} of {owner}", 0))
             else:
-                _check_function(function, what, arity, required=name in ("propose", "change", "changes", "apply"))
+                _check_function(function, name, owner, arity, required=name in ("propose", "change", "changes", "apply"))
         positive(self.weight, f"weight of move {self.name!r}")
 
 
@@ -97,20 +97,8 @@ class Functions(NamedTuple):
     applicable: Jitted | None = None
 
 
-class Kind(NamedTuple):
-    """What instances of one kind of problem share, and what a kernel is compiled for."""
-
-    moves: tuple[Move, ...]  # all of weight 1
-    functions: Functions
-    weighted: bool  # moves have different weights
-    data_class: type
-    data_axes: tuple[int, ...]  # of the fields of data
-    state_class: type
-    state_fields: int
-
-
 _MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
-_LASTING = ("data", "state", "moves", "size", "functions", "packed", "kind", "weights")
+_LASTING = ("data", "state", "solution", "moves", "size", "functions")
 _ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "improve": 3, "applicable": 2}
 
 
@@ -146,6 +134,8 @@ class Problem:
 
     Attributes
     ----------
+    solution : (size,) array
+        The first field of ``state``: the default start where ``random`` is not given.
     cooling : (float, float)
         Where annealing begins and ends in :func:`movegrad.solve`, as shares of the mean change of the objective under random moves.
     """
@@ -176,6 +166,7 @@ class Problem:
         self.name = instance_of(name, "name", str) or type(self).__name__
         self.data = _record(data, f"data of {self.name}", one_dimensional=False)
         self.state = _record(state, f"state of {self.name}", one_dimensional=True)
+        self.solution: np.ndarray = self.state[0]
         self.moves = tuple(sequence(moves, f"moves of {self.name}", "one or more movegrad.Move"))
         self.size = integer_in(size, f"size of {self.name}", 1)
         self.functions = Functions(prepare, statistic, phi, contains, random, greedy, improve, applicable)
@@ -184,40 +175,26 @@ class Problem:
         self.states = None if states is None else function_of(states, f"states of {self.name}", 0, "no arguments")
         self.oracle = oracle
         self._validate()
-        self.packed = pack([self.data])  # what kernels see: writable, since Numba has another type for what is not
-        self.state_sizes = np.array([len(a) for a in self.state], np.int64)
-        self.state_dtypes = [a.dtype for a in self.state]
-        self.weights = np.array([m.weight for m in self.moves], np.float64)
-        self.kind = Kind(
-            tuple(replace(m, weight=1.0) for m in self.moves),
-            self.functions,
-            bool((self.weights != self.weights[0]).any()),
-            type(self.data),
-            tuple(f.ndim for f in self.data),
-            type(self.state),
-            len(self.state),
-        )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _LASTING and "kind" in vars(self):  # which is set last
+        if name in _LASTING and name in vars(self):
             raise AttributeError(
                 f"{name} of {self.name} must stay what it is, since kernels hold a copy of it: make a new problem."
             )
         super().__setattr__(name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what the engine keeps here."""
+        return {name: value for name, value in vars(self).items() if name not in ("_layout", "_enumeration")}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Copies and pickles of arrays can be written to, whatever they were made from."""
-        vars(self).update(state)
+        vars(self).update(state, solution=state["state"][0])
         for array in (*self.data, *self.state):
             array.setflags(write=False)
 
     def __repr__(self) -> str:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
-
-    @property
-    def solution(self) -> np.ndarray:
-        """A feasible solution: the default start where ``random`` is not given."""
-        return self.state[0]
 
     def encode(self, value: Any) -> Any:
         """What a user may give for solutions, such as routes, as arrays of solutions. Arrays stay as they are."""
@@ -237,7 +214,7 @@ class Problem:
         if len(self.moves) > 62:
             raise ValueError(f"moves of {self.name} must be at most 62, got {len(self.moves)}.")
         for name, arity in _ARITY.items():
-            _check_function(getattr(self.functions, name), f"{name} of {self.name}", arity)
+            _check_function(getattr(self.functions, name), name, self.name, arity)
         derived = [name for name, a in zip(self.state._fields[1:], self.state[1:], strict=True) if len(a)]
         if self.functions.prepare is None and derived:
             raise ValueError(f"prepare of {self.name} must be given to fill the field {derived[0]!r} of its state, got None.")
@@ -257,17 +234,17 @@ class Problem:
             raise ValueError(f"applicable_after of move {missing!r} must be given, since {self.name} has applicable.")
 
 
-def _check_function(function: Any, what: str, arity: int, required: bool = False) -> None:
+def _check_function(function: Any, name: str, owner: str, arity: int, required: bool = False) -> None:
     if function is None and not required:
         return
+    what = f"{name} of {owner}"
     if not is_jitted(function):
         raise ValueError(f"{what} must be a function compiled with movegrad.jit or numba.njit, got {type(function).__name__}.")
     found = len(inspect.signature(function.py_func).parameters)
     if found != arity:
         raise ValueError(f"{what} must take {arity} arguments, got one that takes {found}.")
-    wanted = RETURNS.get(what.split(" ", 1)[0])
-    if wanted is not None and returns_nothing(function.py_func):
-        raise ValueError(f"{what} must return {wanted.text}, got a function without a return ({place(function)}).")
+    if name in RETURNS and returns_nothing(function.py_func):
+        raise ValueError(f"{what} must return {RETURNS[name].text}, got a function without a return ({place(function)}).")
 
 
 def _record(record: Any, what: str, one_dimensional: bool) -> Any:
@@ -276,10 +253,7 @@ def _record(record: Any, what: str, one_dimensional: bool) -> Any:
         raise ValueError(f"{what} must be a NamedTuple with at least one field, got {type(record).__name__}.")
     arrays = []
     for name, value in zip(record._fields, record, strict=True):
-        try:
-            array = array_of(value, what)
-        except ValueError as error:
-            raise ValueError(f"{str(error)[:-1]} in field {name!r}.") from None
+        array = array_of(value, what, f" in field {name!r}")
         if one_dimensional and array.ndim != 1:
             raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
         arrays.append(np.array(native(array)))
@@ -292,24 +266,6 @@ def _has(value: Any, name: str) -> bool:
         return callable(getattr(value, name, None))
     except Exception:  # of the value's own
         return False
-
-
-def encoded(problem: Problem, value: Any, name: str) -> Any:
-    """``problem.encode``, where an error also tells which argument was to be read."""
-    try:
-        return problem.encode(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be in the set, but {error}") from None
-
-
-class NotInSet(ValueError):
-    """A solution that is not in the set."""
-
-
-def outside(problem: Problem, name: str, solution: Any, where: str = "") -> NotInSet:
-    """The error for a solution that is not in the set, with the problem's reason."""
-    reason = problem.complaint(np.asarray(solution))
-    return NotInSet(f"{name} must be in the set, got {solution}{where}{reason and f': {reason}'}.")
 
 
 def _stay(data, state, rng):

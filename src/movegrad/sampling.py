@@ -1,5 +1,6 @@
 """NumPy entry points: :func:`sample`, :func:`solve` and :func:`jacobian_product`."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -7,33 +8,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad import start as starts
-from movegrad._build import Options, observer
-from movegrad._device import arrays_of, device_vectors, highest, joined, on_device
-from movegrad._engine import Batch, Run, Settings, pause, ragged_batch, run, shared_batch
-from movegrad._explain import readable_errors
-from movegrad._kernel import BEST_OBJECTIVE, NOT_LOADED, OBJECTIVE, TO_IMPROVE
-from movegrad._threads import get_threads
-from movegrad._validate import (
-    MOST,
-    array_of,
-    choice,
-    finite_vectors,
-    flag,
-    function_of,
-    instance_of,
-    integer_in,
-    listed,
-    positive,
-    positives,
-    seed_in,
-    sequence,
-    shown,
-)  # fmt: skip
+from movegrad._calls import (
+    ESTIMATORS,
+    check_temperatures,
+    covariance_over_t,
+    index_of,
+    like_solutions,
+    like_theta,
+    make_batch,
+    make_settings,
+    run_from,
+    shaped,
+)
+from movegrad._validate import NotInSet, choice, encoded, flag, integer_in
 from movegrad.diagnostics import Info
-from movegrad.problem import NotInSet, Problem, encoded, outside
-from movegrad.schedules import Annealing, Custom, Hot, Schedule, Steady
+from movegrad.engine import BEST_OBJECTIVE, IMPROVE, OBJECTIVE, Batch, Begin, Options, Run, Settings, ragged_batch
+from movegrad.problem import Problem
+from movegrad.schedules import Annealing, Hot, Schedule
 
-ESTIMATORS = ("mean", "recycled")
+__all__ = ["Sample", "Solution", "jacobian_product", "one_step", "sample", "solve"]
+
 _PILOT = 256  # steps at infinite temperature from which annealing learns the scale of the objective
 _PILOT_SHARE = 0.1  # of a time limit for them, at most, and for annealing, at least
 _RESTARTS = 64  # runs from random starts, at most, that annealing adds for a small instance
@@ -44,28 +38,43 @@ class Sample(NamedTuple):
     """Result of :func:`sample`; "…" are the leading axes of θ. For a list of problems, lists over examples."""
 
     mean: Any  # (…, d) estimate of E[T(Y)]
-    state: Any  # (…, chains, size) where each chain ended
+    solutions: Any  # (…, chains, size) where each chain ended
     info: Info
     best: Any = None  # (…, chains, size) best solution that each chain saw, on request
     iterates: Any = None  # (…, chains, points, size) thinned iterates, on request
+
+    @property
+    def state(self) -> Any:
+        """The old name of ``solutions``."""
+        return _renamed(self.solutions, "state of a Sample", "solutions")
 
 
 class Solution(NamedTuple):
     """Result of :func:`solve`."""
 
-    state: Any  # (…, size) best solution seen
+    solution: Any  # (…, size) best solution seen
     objective: Any  # (…) ⟨θ, T(y)⟩ + φ(y) of it
     info: Info
     problem: Any = None
+
+    @property
+    def state(self) -> Any:
+        """The old name of ``solution``."""
+        return _renamed(self.solution, "state of a Solution", "solution")
 
     def __getattr__(self, name: str) -> Any:
         """What the problem says about a solution (``Problem.read``), such as ``routes``; lists of it where there are several."""
         if name.startswith("_") or self.problem is None:
             raise AttributeError(name)
         if not isinstance(self.problem, Problem):
-            return [_read(p, y, name) for p, y in zip(self.problem, self.state, strict=True)]
-        rows = [_read(self.problem, y, name) for y in self.state.reshape(-1, self.state.shape[-1])]
-        return rows[0] if self.state.ndim == 1 else rows
+            return [_read(p, y, name) for p, y in zip(self.problem, self.solution, strict=True)]
+        rows = [_read(self.problem, y, name) for y in self.solution.reshape(-1, self.solution.shape[-1])]
+        return rows[0] if self.solution.ndim == 1 else rows
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    warnings.warn(f"{old} is called {new} now.", DeprecationWarning, stacklevel=3)
+    return value
 
 
 def _read(problem: Problem, solution: np.ndarray, name: str) -> Any:
@@ -126,7 +135,7 @@ def sample(
     Algorithms 1 and 2 of "Learning with Local Search MCMC Layers".
     """
     choice(estimator, "estimator", ESTIMATORS)
-    batch, shape = make_batch(problem, theta)
+    batch = make_batch(problem, theta)
     best, iterates = flag(best, "best"), flag(iterates, "iterates")
     options = Options(recycle=estimator == "recycled", best=best)
     trace = integer_in(trace, "trace", 0) if time_limit is None else 0
@@ -134,17 +143,16 @@ def sample(
         raise ValueError(f"iterates must be False where nothing is traced (trace=0 or a time limit), got {iterates}.")
     settings = make_settings(
         steps=steps, time_limit=time_limit, temperature=temperature, schedule=schedule, burn_in=burn_in, chains=chains,
-        options=options, trace=trace, keep=iterates, watch=True, seed=seed, call=call,
+        options=options, trace=trace, iterates=iterates, watch=True, seed=seed, call=call,
     )  # fmt: skip
-    _check_axes(temperature, shape)
+    check_temperatures(temperature, batch)
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
-    kept = None if not iterates else shaped(result.kept, shape, lambda a: a.reshape(*a.shape[:-1], settings.points, -1))
     return Sample(
-        shaped(result.mean(), shape),
-        shaped(result.solutions, shape),
-        Info(result.on_host),
-        shaped(result.best, shape) if best else None,
-        kept,
+        mean=shaped(result.mean(), batch),
+        solutions=shaped(result.solutions, batch),
+        info=Info(result.on_host),
+        best=shaped(result.best, batch) if best else None,
+        iterates=shaped(result.iterates, batch, lambda a: a.reshape(*a.shape[:-1], settings.points, -1)) if iterates else None,
     )
 
 
@@ -178,29 +186,28 @@ def solve(
         are 1 it is the same; skewed proposals, such as guided ones or those of routing, hardly ever go back without it
     problem, theta, chains, start, guide, index, seed, progress : as in :func:`sample`
     """
-    batch, shape = make_batch(problem, theta)
+    batch = make_batch(problem, theta)
     settings = make_settings(
         steps=steps, time_limit=time_limit, chains=chains,
         schedule=Annealing(*batch.problem.cooling) if schedule is None else schedule,
         options=Options(best=True), correction=flag(correction, "correction"), seed=seed,
     )  # fmt: skip
-    found: list[tuple[int, Any, Any]] = []
+    found: list[tuple[np.ndarray, Any, Any]] = []
     if schedule is None:
         pilot = _pilot(batch, problem, start, settings, index, guide)
         settings, begin = settings._replace(temperature=pilot.scale), perf_counter()
         for part, short in _short_runs(batch, problem, settings, _affordable(settings, pilot.speed), index, guide):
-            found += zip(part.tolist(), *_winners(short), strict=True)
+            found.append((part, *_winners(short)))
         if time_limit is not None:  # what the pilot and the short runs took is part of it, and what was built is not built again
             left = time_limit - pilot.seconds - (perf_counter() - begin) / batch.examples
             settings = settings._replace(time_limit=max(left, _PILOT_SHARE * time_limit))
             start = pilot.start if isinstance(start, str) and start == "greedy" else start
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, progress=progress)
-    states, best = _winners(result)
-    for e, state, value in found:
-        if value > best[e]:
-            states[e], best[e] = state, value
-    best = shaped(best, shape)
-    return Solution(shaped(states, shape), best[()] if isinstance(best, np.ndarray) else best, Info(result.on_host), problem)
+    solutions, objectives = _winners(result)
+    for part, others, values in found:
+        _take_better(batch.place, solutions, objectives, part, others, values)
+    best = shaped(objectives, batch)
+    return Solution(shaped(solutions, batch), best[()] if isinstance(best, np.ndarray) else best, Info(result.on_host), problem)
 
 
 def jacobian_product(
@@ -214,15 +221,15 @@ def jacobian_product(
     direction : like θ, v
     others : as in :func:`sample`
     """
-    batch, shape = make_batch(problem, theta)
+    batch = make_batch(problem, theta)
     settings = make_settings(
         steps=steps, temperature=temperature, burn_in=burn_in, chains=chains, options=Options(covariance=True), seed=seed,
         call=call,
     )  # fmt: skip
-    _check_axes(temperature, shape)
+    check_temperatures(temperature, batch)
     v = like_theta(direction, "direction", batch, problem)
     result, _ = run_from(batch, settings, problem, start, index=index, guide=guide, direction=v)
-    return shaped(covariance_over_t(result), shape)
+    return shaped(covariance_over_t(result), batch)
 
 
 def one_step(
@@ -246,15 +253,15 @@ def one_step(
     ----------
     Proposition "Existence of a Fenchel-Young loss when K = 1" of "Learning with Local Search MCMC Layers".
     """
-    batch, shape = make_batch(problem, theta)
+    batch = make_batch(problem, theta)
     if batch.problem.guided and guide is None:
         raise ValueError(
             f"guide must be given, since proposals of {batch.problem.name} depend on theta: there is no one-step loss otherwise."
         )
     options = Options(first_step=True)
     settings = make_settings(steps=1, temperature=temperature, options=options, start_name="y")
-    _check_axes(temperature, shape)
-    y = y if shape is None else like_solutions(encoded(batch.problem, y, "y"), "y", shape, batch.problem)
+    check_temperatures(temperature, batch)
+    y = y if batch.shape is None else like_solutions(encoded(batch.problem, y, "y"), "y", batch.shape, batch.problem)
     result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
     if (values != values).any():
@@ -266,201 +273,31 @@ def one_step(
         raise ValueError(
             f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature}."
         )
-    return shaped(values, shape), shaped(result.mean(), shape)
+    return shaped(values, batch), shaped(result.mean(), batch)
 
 
-# --- shared by the front ends ----------------------------------------------------------------------------------------
+# --- annealing -----------------------------------------------------------------------------------------------------------
 
 
-def make_batch(problem: Problem | Sequence[Problem], theta: Any) -> tuple[Batch, tuple[int, ...] | None]:
-    """The batch, and the leading axes of θ (None for a list of problems)."""
-    if isinstance(problem, Problem):
-        array = vectors(theta, "theta", problem.size)
-        shape = tuple(array.shape[:-1])
-        return shared_batch(problem, array.reshape(-1, problem.size), shape), shape
-    problems = problems_of(problem)
-    thetas = listed(theta, "theta", len(problems), "problems")
-    rows = [vectors(t, f"theta[{e}]", p.size) for e, (p, t) in enumerate(zip(problems, thetas, strict=True))]
-    for e, row in enumerate(rows):
-        if row.ndim != 1:
-            raise ValueError(f"theta[{e}] must have one axis, got shape {row.shape}.")
-    return ragged_batch(problems, rows), None
+def _winners(result: Run) -> tuple[Any, Any]:
+    """For each example the best solution seen in any chain, as an array or a list, and (E,) their objectives."""
+    values, best = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, result.settings.chains), result.best
+    winners, rows = values.argmax(1), result.batch.place.own(np.arange(len(values)))
+    if isinstance(best, list):
+        return [best[e][w] for e, w in enumerate(winners.tolist())], values[rows, winners]
+    return best[rows, winners], values[rows, winners]
 
 
-def problems_of(problem: Any) -> list[Problem]:
-    """The problems of a list; it is read again later, so that an iterator will not do."""
-    problems = sequence(problem, "problem, if it is not a Problem,", "problems")
-    if not problems:
-        raise ValueError("problem must not be an empty sequence, got one.")
-    for p in problems:
-        instance_of(p, "problem", Problem)
-    return problems
-
-
-def make_settings(
-    *,
-    steps: Any = None,
-    time_limit: float | None = None,
-    temperature: Any = 1.0,
-    schedule: Any = None,
-    burn_in: int = 0,
-    chains: int = 1,
-    seed: int = 0,
-    call: int = 0,
-    **others: Any,
-) -> Settings:
-    """Validated settings."""
-    if (steps is None) == (time_limit is None):
-        got = f"steps={shown(steps)} and time_limit={shown(time_limit)}"
-        raise ValueError(f"exactly one of steps and time_limit must be given, got {got}.")
-    if time_limit is not None:
-        time_limit = positive(time_limit, "time_limit")
+def _take_better(place: Any, solutions: Any, objectives: Any, examples: np.ndarray, others: Any, values: Any) -> None:
+    """Put other solutions of some examples in the place of those that are worse."""
+    better = np.flatnonzero(place.numpy(values > objectives[place.own(examples)]))
+    to, of = place.own(examples[better]), place.own(better)
+    objectives[to] = values[of]
+    if isinstance(solutions, list) or isinstance(others, list):
+        for e, n in zip(examples[better].tolist(), better.tolist(), strict=True):
+            solutions[e] = others[n]
     else:
-        steps = integer_in(steps, "steps", 1)
-    burn_in = integer_in(burn_in, "burn_in", 0)
-    if steps is not None and burn_in >= steps:
-        raise ValueError(f"burn_in must be < steps = {steps}, got {burn_in}.")
-    if schedule is None:
-        schedule = Steady()
-    elif not isinstance(schedule, Annealing):
-        schedule = Custom(function_of(schedule, "schedule", 1, "the step k"))
-    return Settings(
-        steps=steps,
-        time_limit=time_limit,
-        temperature=positives(temperature, "temperature"),
-        schedule=schedule,
-        burn_in=burn_in,
-        chains=integer_in(chains, "chains", 1, MOST),
-        seed=seed_in(seed),
-        call=seed_in(call, "call"),
-        **others,
-    )
-
-
-def run_from(
-    batch: Batch, settings: Settings, problem: Any, start: Any, *, targets: Any = None, index: Any = None, guide: Any = None,
-    direction: np.ndarray | None = None, progress: Any = None,
-) -> tuple[Run, tuple[np.ndarray, np.ndarray]]:  # fmt: skip
-    """Run from a start; also returns the starting solutions, from which the same chains can be run again."""
-    if isinstance(settings.temperature, np.ndarray) and len(settings.temperature) != batch.examples:
-        got = len(settings.temperature)
-        raise ValueError(f"temperature must be a number or {batch.examples} of them, one for each row of theta, got {got}.")
-    if progress is not None:
-        function_of(progress, "progress", 1, "the fraction done")
-    chosen = starts.resolve(start)
-    keys = np.arange(batch.examples) if index is None else _keys(index, batch.examples)
-    problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
-    request = starts.Request(problems, settings.chains, keys, targets, settings.seed, settings.call, batch.shape)
-    if on_device(batch.theta):
-        from movegrad import _device_start
-
-        solutions, kinds = _device_start.flatten(chosen, request, settings.start_name, arrays_of(batch.theta))
-    else:
-        solutions, kinds = starts.flatten(starts.asked(chosen, request), request, settings.start_name)
-    guide = None if guide is None else like_theta(guide, "guide", batch, problem)
-    result = run(batch, settings, solutions, kinds, keys, guide, direction, progress)
-    if (memory := starts.memory(chosen)) is not None:
-        memory.remember(keys, list(result.solutions))
-    return result, (solutions, kinds)
-
-
-def run_again(result: Run, begin: tuple[np.ndarray, np.ndarray], direction: Any) -> Run:
-    """The same chains once more, now with the covariance product in a direction: nothing of the first run was stored."""
-    chains = result.chains
-    settings = result.settings._replace(
-        steps=np.array(result.steps), time_limit=None, trace=0, keep=False, watch=False, options=Options(covariance=True)
-    )
-    return run(result.batch, settings, *begin, chains.example, chains.guide, direction)
-
-
-def observe(problem: Problem, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Observed solutions (n, size), which must be in the set, and their T(y) (n, d)."""
-    if on_device(y):
-        from movegrad import _cuda, _device_start
-
-        given = _device_start.solutions(y, problem, "y")
-        return given, _cuda.observe(problem, given)
-    solutions = np.ascontiguousarray(starts.as_solutions(y, problem, "y"))
-    out, kernel, first = np.zeros((len(solutions), problem.size)), observer(problem), 0
-    if not kernel.overloads:
-        with readable_errors(problem):
-            kernel(*problem.packed, 0, solutions[:0], out, 0, pause())
-    while first < len(solutions):  # again and again, lest Ctrl-C wait
-        found = kernel(*problem.packed, 0, solutions, out, first, pause())
-        if found >= 0:
-            raise outside(problem, "y", solutions[found], f" in row {found}")
-        first = len(solutions) if found == -1 else -2 - found
-    return solutions, out
-
-
-def covariance_over_t(result: Run) -> Any:
-    """Cov(T, ⟨v, T⟩)/t of each example."""
-    covariance, t = result.covariance(), np.broadcast_to(result.settings.temperature, result.batch.examples)
-    if result.on_device and not isinstance(covariance, list):
-        return covariance / arrays_of(covariance).own(np.array(t))[:, None]
-    return [c / s for c, s in zip(covariance, t, strict=True)] if isinstance(covariance, list) else covariance / t[:, None]
-
-
-def like_theta(value: Any, name: str, batch: Batch, problem: Any) -> np.ndarray:
-    """A vector for each example, flat."""
-    if on_device(value) and not on_device(batch.theta):
-        raise ValueError(f"{name} must be on the host, as theta is, got an array on a GPU.")
-    if isinstance(problem, Problem):
-        array = vectors(value, name, problem.size)
-        if tuple(array.shape[:-1]) != batch.shape:
-            raise ValueError(f"{name} must have the leading axes {batch.shape} of theta, got shape {tuple(array.shape)}.")
-        return array.reshape(-1)
-    values = listed(value, name, len(problem), "problems")
-    flat = joined([vectors(v, name, p.size).reshape(-1) for v, p in zip(values, problem, strict=True)])
-    if len(flat) != len(batch.theta):
-        raise ValueError(f"{name} must have the shape of theta, got {len(flat)} entries instead of {len(batch.theta)}.")
-    return flat
-
-
-def _check_axes(temperature: Any, shape: tuple[int, ...] | None) -> None:
-    """Temperatures are one for each row of θ, in the order of its leading axes."""
-    if shape is not None and np.ndim(temperature) > 1 and np.shape(temperature) != shape:
-        raise ValueError(f"temperature must have the leading axes {shape} of theta, got shape {np.shape(temperature)}.")
-
-
-def like_solutions(value: Any, name: str, shape: tuple[int, ...], problem: Problem) -> np.ndarray:
-    """Solutions with the leading axes of θ, as rows, or one for all: (*shape, size)."""
-    array, size = value if on_device(value) else array_of(value, name), len(problem.solution)
-    if array.ndim == 0 or array.shape[-1] != size:
-        raise ValueError(f"{name} must have a last axis of {size} entries, got shape {array.shape}.")
-    if array.ndim == 2 and len(array) == np.prod(shape):
-        array = array.reshape(*shape, size)
-    if array.ndim > 1 and tuple(array.shape[:-1]) != tuple(shape):
-        raise ValueError(f"{name} must have shape {(*shape, size)}, got {array.shape} for theta with the leading axes {shape}.")
-    return array if on_device(array) else np.broadcast_to(array, (*shape, size))
-
-
-def shaped(rows: Any, shape: tuple[int, ...] | None, then: Callable = lambda a: a) -> Any:
-    """Give results per example the leading axes of θ; a list of problems gets a list."""
-    if shape is None:
-        return [then(r if on_device(r) else np.asarray(r)) for r in rows]
-    if isinstance(rows, list) and on_device(rows[0]):
-        rows = arrays_of(rows[0]).stack(rows)
-    array = rows if on_device(rows) else np.asarray(rows)
-    return then(array.reshape((*shape, *array.shape[1:])))
-
-
-def vectors(value: Any, name: str, size: int) -> Any:
-    """A float64 array of shape (…, size): checked at once, or by the kernel where it is on a GPU."""
-    return device_vectors(value, name, size) if on_device(value) else finite_vectors(value, name, size)
-
-
-def _keys(index: Any, examples: int) -> np.ndarray:
-    keys = arrays_of(index).numpy(index) if on_device(index) else array_of(index, "index")
-    if keys.dtype.kind not in "iu" or keys.shape != (examples,):
-        raise ValueError(f"index must be {examples} integers, one for each row of theta, got shape {keys.shape} of {keys.dtype}.")
-    return keys.astype(np.int64)
-
-
-def _winners(result: Run) -> tuple[list[Any], Any]:
-    """For each example the best solution seen in any chain, and (E,) their objectives."""
-    values = result.chains.value[:, BEST_OBJECTIVE].reshape(-1, result.settings.chains)
-    return [rows[w] for rows, w in zip(result.best, values.argmax(1), strict=True)], highest(values)
+        solutions[to] = others[of]
 
 
 class Pilot(NamedTuple):
@@ -481,11 +318,9 @@ def _pilot(batch: Batch, problem: Any, start: Any, settings: Settings, index: An
     for part, other in _from_random(batch, problem, few._replace(call=1), still, index, guide):
         scale[part] = _mean_change(other)
         total += other.seconds
-    side_by_side = batch.examples if result.on_device else min(get_threads(), batch.examples)
-    share = side_by_side / batch.examples
+    share = batch.place.side_by_side(batch.examples) / batch.examples
     speed = float(np.mean(result.on_host.steps)) * settings.chains / max(result.seconds * share, 1e-9)
-    best = start if result.on_device else lambda request: list(result.best)
-    return Pilot(np.where(np.isnan(scale), 1.0, scale), total * share, speed, best)
+    return Pilot(np.where(np.isnan(scale), 1.0, scale), total * share, speed, lambda request: result.best)
 
 
 def _mean_change(pilot: Run) -> np.ndarray:
@@ -514,11 +349,11 @@ def _short_runs(
     if steps < 2 * length or length == 0:  # none fit into a limit of nanoseconds
         return
     short = settings._replace(steps=length, time_limit=None, chains=min(_RESTARTS, steps // (2 * length)), call=1)
-    kind = NOT_LOADED if batch.problem.functions.improve is None else NOT_LOADED + TO_IMPROVE
+    task = 0 if batch.problem.functions.improve is None else IMPROVE
     for part, first in _from_random(batch, problem, short, small, index, guide):
         yield part, first
-        ends, kinds = first.chains, np.full(len(part), kind)
-        yield part, run(first.batch, first.settings._replace(call=2), ends.states[0], kinds, ends.example, ends.guide)
+        ends, begin = first.chains, Begin(first.chains.states[0], np.full(len(part), task))
+        yield part, batch.place.execute(first.batch, first.settings._replace(call=2), begin, ends.indices, ends.guide)
 
 
 def _from_random(
@@ -528,7 +363,7 @@ def _from_random(
 
     A problem may have such starts where the set is tight and a solution is hard to find.
     """
-    keys = np.arange(batch.examples) if index is None else np.asarray(index)
+    keys = index_of(index, batch.examples)
     guides = None if guide is None else like_theta(guide, "guide", batch, problem)
     count = max(1, _TOGETHER // settings.chains)
     parts = [examples[i : i + count] for i in range(0, len(examples), count)]
@@ -536,7 +371,8 @@ def _from_random(
         part = parts.pop()
         at = [slice(batch.theta_at[e], batch.theta_at[e + 1]) for e in part]
         problems = [batch.problems[i] for i in batch.which[part]]
-        some, own = ragged_batch(problems, [batch.theta[a] for a in at]), None if guides is None else [guides[a] for a in at]
+        some = ragged_batch(batch.place, problems, [batch.theta[a] for a in at])
+        own = None if guides is None else [guides[a] for a in at]
         heat = settings.temperature[part] if isinstance(settings.temperature, np.ndarray) else settings.temperature
         try:
             result, _ = run_from(some, settings._replace(temperature=heat), problems, "random", index=keys[part], guide=own)

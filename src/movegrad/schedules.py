@@ -8,6 +8,8 @@ import numpy as np
 
 from movegrad._validate import positive, shown
 
+__all__ = ["Annealing", "Schedule", "constant", "truncated_geometric"]
+
 Schedule = Callable[[int], float]
 
 _CONSTANT_SHIFT = 62  # k >> 62 is 0 for every step
@@ -65,20 +67,10 @@ class Annealing:
         return 1.0 / (self.start * (self.end / self.start) ** progress)
 
 
-class Steady:
-    """A constant temperature of 1; examples scale it by their own."""
+class Hot:
+    """Infinite temperature."""
 
     longest = 1 << 62
-
-    def steps(self, first: int, count: int, total: int) -> Heat:
-        return _STEADY
-
-    def seconds(self, first: int, count: int, begin: float, end: float) -> Heat:
-        return _STEADY
-
-
-class Hot(Steady):
-    """Infinite temperature."""
 
     def steps(self, first: int, count: int, total: int) -> Heat:
         return _HOT
@@ -108,5 +100,5 @@ class Custom:
             raise ValueError(f"schedule must give numbers > 0, got {shown(t)} at step {k}.") from None
 
 
-_STEADY = Heat(np.ones(1), 0, _CONSTANT_SHIFT)
+STEADY = Heat(np.ones(1), 0, _CONSTANT_SHIFT)  # a factor of 1
 _HOT = Heat(np.zeros(1), 0, _CONSTANT_SHIFT)

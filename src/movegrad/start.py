@@ -12,16 +12,18 @@ word            the chain begins at
 =============== ======================================================================================================
 """
 
+import warnings
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._device import on_device
-from movegrad._kernel import NOT_BUILT, NOT_DRAWN, NOT_LOADED, TO_IMPROVE
-from movegrad._rng import stream_keys
-from movegrad._validate import array_of, listed, shown, takes
-from movegrad.problem import Problem, encoded
+from movegrad._validate import array_of, encoded, listed, shown, takes
+from movegrad.engine import BUILD, DRAW, IMPROVE, Begin, on_gpu, place_of, stream_keys
+from movegrad.problem import Problem
+
+__all__ = ["BUILD", "DRAW", "Given", "Heuristic", "Improve", "Persistent", "Request", "data", "greedy", "random", "target"]
 
 
 class Request(NamedTuple):
@@ -29,46 +31,52 @@ class Request(NamedTuple):
 
     problems: Sequence[Problem]  # one for each example; many may be the same
     chains: int
-    keys: np.ndarray  # (E,) of the examples
+    indices: np.ndarray  # (E,) of the examples
     targets: Sequence[np.ndarray] | None  # observed solutions: one for each example, or many for one θ; None where y is a mean
     seed: int
     call: int
     shape: tuple[int, ...] | None = None  # leading axes of θ; None for a list
 
+    @property
+    def keys(self) -> np.ndarray:
+        """The old name of ``indices``."""
+        warnings.warn("keys of a Request are called indices now.", DeprecationWarning, stacklevel=2)
+        return self.indices
+
 
 class Improve(NamedTuple):
-    """A start of one example, which the kernel is to improve for θ before chains begin."""
+    """A start of one example, or the starts of all, to be improved for θ before chains begin."""
 
-    solutions: Any  # (C, size), or DRAW (or None) or BUILD
+    solutions: Any  # what else a start may give
 
 
 Solutions = np.ndarray | Improve | int | None  # (C, size) of one example, as given or to be improved; DRAW (or None) or BUILD
-Start = Callable[[Request], Sequence[Solutions]]
+Start = Callable[[Request], Any]  # → Solutions of each example; all at once as (E, C, size), (E, 1, size) or an Improve of them
 WORDS = ("random", "greedy", "target", "heuristic", "data", "persistent")
-DRAW, BUILD = NOT_DRAWN, NOT_BUILT  # let the kernel draw the start, or build it for θ
 
 
-def greedy(request: Request) -> list[Solutions]:
+def greedy(request: Request) -> Any:
     """What the problem builds for θ."""
     if request.problems[0].functions.greedy is None:
         return random(request)
-    return [BUILD] * len(request.problems)
+    return np.full(len(request.problems), BUILD)
 
 
-def random(request: Request) -> list[Solutions]:
+def random(request: Request) -> Any:
     """A draw, or the problem's own solution."""
-    own = request.problems[0].functions.random is None
-    return [np.broadcast_to(p.solution, (request.chains, len(p.solution))) if own else DRAW for p in request.problems]
+    if request.problems[0].functions.random is not None:
+        return np.full(len(request.problems), DRAW)
+    return [p.solution[None] for p in request.problems]
 
 
-def target(request: Request) -> list[np.ndarray]:
+def target(request: Request) -> Any:
     """The observation of each example."""
     targets = _needed(request, "target")
     if len(targets) != len(request.problems):
         raise ValueError(
             f"start must not be 'target' where {len(targets)} observations meet {len(request.problems)} rows of theta."
         )
-    return [_for_all_chains(y, request.chains) for y in targets]
+    return [y[None] for y in targets] if isinstance(targets, list) else targets[:, None]
 
 
 class Heuristic:
@@ -80,16 +88,12 @@ class Heuristic:
     def __init__(self, first: Any = target) -> None:
         self.first = resolve(first, lasting=True)
 
-    def __call__(self, request: Request) -> list[Solutions]:
-        self.check(request)
-        first = listed(asked(self.first, request), "start", len(request.problems), "examples")
-        return [s if isinstance(s, Improve) else Improve(s) for s in first]
-
-    def check(self, request: Request) -> None:
-        """Complain of a problem that cannot improve."""
+    def __call__(self, request: Request) -> Improve:
         for problem in request.problems:
             if problem.functions.improve is None:
                 raise ValueError(f"start must not be 'heuristic' where the problem has no improve, got {problem.name}.")
+        first = asked(self.first, request)
+        return first if isinstance(first, Improve) else Improve(first)
 
 
 def looks_at_targets(start: Any) -> bool:
@@ -104,13 +108,15 @@ def memory(start: Any) -> Any:
     return start if hasattr(start, "remember") else None
 
 
-def data(request: Request) -> list[np.ndarray]:
+def data(request: Request) -> Any:
     """A uniformly drawn observation for each chain."""
     targets = _needed(request, "data")
     if len({len(p.solution) for p in request.problems}) > 1:
         raise ValueError("start must not be 'data' where problems have different sizes.")
-    rows = stream_keys(request.seed, request.call, request.keys, request.chains) % np.uint64(len(targets))
-    return [np.asarray(targets)[r] for r in rows.astype(np.int64)]
+    rows = (stream_keys(request.seed, request.call, request.indices, request.chains) % np.uint64(len(targets))).astype(np.int64)
+    if not isinstance(targets, list):
+        return targets[place_of(targets).own(rows)]
+    return [np.stack([targets[r] for r in each]) for each in rows.tolist()]
 
 
 class Given:
@@ -119,39 +125,40 @@ class Given:
     def __init__(self, solutions: Any, name: str = "start") -> None:
         self.solutions, self.name = _copied(solutions), name
 
-    def __call__(self, request: Request) -> list[np.ndarray]:
-        return self.read(self._encoded(request.problems), request)
-
-    def read(self, given: Any, request: Request) -> list[np.ndarray]:
-        """(C, size) of each example, out of arrays of any of these shapes."""
-        sizes = {len(p.solution) for p in request.problems}
-        rows = self._rows(given, request, sizes.pop()) if len(sizes) == 1 else self._ragged(given, request)
-        return [_for_all_chains(row, request.chains) for row in rows]
+    def __call__(self, request: Request) -> Any:
+        """(E, 1 or C, size), or a list of (1 or C, size) where sizes differ."""
+        given, sizes = self._encoded(request.problems), {len(p.solution) for p in request.problems}
+        if len(sizes) > 1:
+            return self._ragged(given, request)
+        return self._rows(given if on_gpu(given) else array_of(given, self.name), request, sizes.pop())
 
     def _encoded(self, problems: Sequence[Problem]) -> Any:
         """Routes and the like as arrays."""
+        if on_gpu(self.solutions):
+            return self.solutions
         if all(p is problems[0] for p in problems):
             return encoded(problems[0], self.solutions, self.name)
         if isinstance(self.solutions, (list, tuple)) and len(self.solutions) == len(problems):
             return [encoded(p, s, self.name) for p, s in zip(problems, self.solutions, strict=True)]
         return self.solutions
 
-    def _rows(self, given: Any, request: Request, size: int) -> np.ndarray:
-        examples, chains, array = len(request.problems), request.chains, array_of(given, self.name)
-        if array.ndim == 0 or array.shape[-1] != size:
-            raise ValueError(f"{self.name} must have a last axis of {size} entries, got shape {array.shape}.")
-        rows, shape = array.size // size, (examples,) if request.shape is None else request.shape
-        if array.ndim == 1:
-            return np.broadcast_to(array, (examples, 1, size))
-        if array.ndim > 2 and array.shape[:-1] not in (shape, (*shape, chains), (examples, chains)):
+    def _rows(self, array: Any, request: Request, size: int) -> Any:
+        examples, chains = len(request.problems), request.chains
+        given = tuple(array.shape)
+        if not given or given[-1] != size:
+            raise ValueError(f"{self.name} must have a last axis of {size} entries, got shape {given}.")
+        rows, shape = prod(given) // size, (examples,) if request.shape is None else request.shape
+        if len(given) == 1:
+            return array[None, None]
+        if len(given) > 2 and given[:-1] not in (shape, (*shape, chains), (examples, chains)):
             rows = -1  # such as the axes of θ in another order
-        if rows == examples * chains and array.shape[-2] == chains and (array.ndim > 2 or examples == 1):
+        if rows == examples * chains and given[-2] == chains and (len(given) > 2 or examples == 1):
             return array.reshape(examples, chains, size)
-        if rows == examples and (array.ndim == 2 or array.shape[-2] != chains or chains == 1):
+        if rows == examples and (len(given) == 2 or given[-2] != chains or chains == 1):
             return array.reshape(examples, 1, size)
         raise ValueError(
             f"{self.name} must hold one solution, one for each example, or one for each of the {chains} chains of "
-            f"{examples} examples, got {array.size // size} of shape {array.shape}."
+            f"{examples} examples, got {prod(given) // size} of shape {given}."
         )
 
     def _ragged(self, given: Any, request: Request) -> list[np.ndarray]:
@@ -163,7 +170,7 @@ class Given:
                 raise ValueError(
                     f"{self.name} must have shape ({n},) or ({request.chains}, {n}) for each problem, got {row.shape}."
                 )
-        return out
+        return [row.reshape(-1, row.shape[-1]) for row in out]
 
 
 class Persistent:
@@ -174,18 +181,19 @@ class Persistent:
         self.ends: dict[int, Any] = {}  # key of an example → (C, size), read-only
 
     def __call__(self, request: Request) -> list[Solutions]:
-        known = [self.ends.get(key) for key in request.keys.tolist()]
-        if len(set(request.keys.tolist())) < len(known):
-            raise ValueError(f"index must hold different keys where chains are persistent, got {request.keys.tolist()}.")
+        index = request.indices.tolist()
+        known = [self.ends.get(key) for key in index]
+        if len(set(index)) < len(known):
+            raise ValueError(f"index must hold different keys where chains are persistent, got {index}.")
         for rows in known:
             if rows is not None and len(rows) != request.chains:
                 raise ValueError(f"chains must be {len(rows)} as in the calls before, got {request.chains}.")
-        first = listed(asked(self.first, request), "start", len(known), "examples")
+        first = each_of(asked(self.first, request), "start", len(known))
         return [new if rows is None else rows for new, rows in zip(first, known, strict=True)]
 
-    def remember(self, keys: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
+    def remember(self, indices: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
         """Keep where chains ended."""
-        for key, rows in zip(keys.tolist(), solutions, strict=True):
+        for key, rows in zip(indices.tolist(), solutions, strict=True):
             self.ends[key] = _copied(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
             if isinstance(rows, np.ndarray):
                 self.ends[key].setflags(write=False)
@@ -215,45 +223,55 @@ def asked(start: Start, request: Request) -> Any:
         raise ValueError(f"start must be callable with a Request, got {shown(start)}, which takes other arguments.") from None
 
 
-def flatten(starts: Any, request: Request, name: str = "start") -> tuple[np.ndarray, np.ndarray]:
-    """Starts as one array of solutions, and (E,) what the kernel is to do with each."""
-    starts = listed(starts, name, len(request.problems), "examples")
-    rows, kinds = [], np.zeros(len(starts), np.int64)
-    for e, (start, problem) in enumerate(zip(starts, request.problems, strict=True)):
-        shape = (request.chains, len(problem.solution))
-        start, kinds[e] = taken_apart(start)
-        if start is None:
-            rows.append(np.concatenate([problem.solution] * request.chains))  # what distances are measured to
-            continue
-        row = as_solutions(start, problem, name)
-        if row.shape != shape:
-            raise ValueError(f"{name} must give shape {shape} for each example, got {row.shape}.")
-        rows.append(row)
-    return np.concatenate([r.reshape(-1) for r in rows]), kinds  # a copy: chains may be run again from it
+def each_of(given: Any, name: str, examples: int) -> list[Solutions]:
+    """What a start gives, example by example."""
+    if isinstance(given, Improve):
+        return [start if isinstance(start, Improve) else Improve(start) for start in each_of(given.solutions, name, examples)]
+    if getattr(given, "ndim", 0) == 3:
+        given = [given[0]] * examples if len(given) == 1 else [given[e] for e in range(len(given))]
+    return listed(given, name, examples, "examples")
 
 
-def taken_apart(start: Any) -> tuple[Any, int]:
-    """Solutions, None where the kernel makes them, and what the kernel is to do."""
+def flatten(given: Any, request: Request, place: Any, name: str = "start") -> Begin:
+    """What a start gives as one array of solutions, and what is still to be done with each."""
+    task, whole, problems = 0, given, request.problems
+    if isinstance(given, Improve):
+        task, whole = IMPROVE, given.solutions
+    shape = tuple(getattr(whole, "shape", ()))
+    if shape == (len(problems),) and isinstance(whole, np.ndarray) and np.isin(whole, (DRAW, BUILD)).all():
+        return Begin(place.own_solutions(problems), whole.astype(np.int64) | task)
+    at_once = len(shape) == 3 and shape[:2] in ((len(problems), request.chains), (len(problems), 1), (1, 1))
+    if at_once and {len(p.solution) for p in problems} == {shape[2]}:
+        return Begin(place.solutions(whole, problems[0], name).reshape(-1), np.full(len(problems), task))
+    return _joined(each_of(given, name, len(problems)), request, place, name)
+
+
+def _joined(given: list[Solutions], request: Request, place: Any, name: str) -> Begin:
+    """The same for starts of each example."""
+    rows, pending = [], np.zeros(len(given), np.int64)
+    for e, (start, problem) in enumerate(zip(given, request.problems, strict=True)):
+        solutions, pending[e] = _taken_apart(start)
+        size = len(problem.solution)
+        solutions = place.solutions(problem.solution[None] if solutions is None else solutions, problem, name)
+        if solutions.ndim != 2 or solutions.shape[0] not in (1, request.chains) or solutions.shape[1] != size:
+            raise ValueError(f"{name} must give shape {(request.chains, size)} for each example, got {tuple(solutions.shape)}.")
+        rows.append(solutions.reshape(-1))
+    if any(len(row) > len(p.solution) for row, p in zip(rows, request.problems, strict=True)):  # then all have one for each chain
+        counts = [request.chains * len(p.solution) // len(row) for row, p in zip(rows, request.problems, strict=True)]
+        rows = [part for row, count in zip(rows, counts, strict=True) for part in [row] * count]
+    return Begin(place.joined(rows), pending)
+
+
+def _taken_apart(start: Solutions) -> tuple[Any, int]:
+    """Solutions, None where they are made, and what is to be done."""
     if isinstance(start, Improve):
-        solutions, kind = taken_apart(start.solutions)
-        return solutions, kind + TO_IMPROVE
+        solutions, task = _taken_apart(start.solutions)
+        return solutions, task | IMPROVE
     if start is None:
         return None, DRAW
     if isinstance(start, (int, np.integer)) and start in (DRAW, BUILD):
         return None, int(start)
-    return start, NOT_LOADED
-
-
-def as_solutions(values: Any, problem: Problem, name: str) -> np.ndarray:
-    """Cast to the dtype of a solution; a value that this would change is not in the set."""
-    values = array_of(values, name)
-    if values.dtype == problem.solution.dtype:
-        return values
-    with np.errstate(invalid="ignore"):
-        cast = values.astype(problem.solution.dtype)
-    if not np.array_equal(cast, values):
-        raise ValueError(f"{name} must be in the set, got the entry {values[cast != values].flat[0]}.")
-    return cast
+    return start, 0
 
 
 def _copied(value: Any) -> Any:
@@ -270,14 +288,7 @@ def _copied(value: Any) -> Any:
         return value
 
 
-def _for_all_chains(row: np.ndarray, chains: int) -> np.ndarray:
-    """(C, size) from (size,) or (C, size); one chain, the usual case, without the 5 µs of a broadcast for each example."""
-    if row.ndim == 1 and (chains == 1 or on_device(row)):  # a device repeats it by itself
-        return row[None]
-    return np.broadcast_to(row, (chains, row.shape[-1]))
-
-
-def _needed(request: Request, word: str) -> Sequence[np.ndarray]:
+def _needed(request: Request, word: str) -> Any:
     if request.targets is None:
         raise ValueError(f"start must not be {word!r} where no observations are given.")
     return request.targets

@@ -29,26 +29,38 @@ from torch.autograd import forward_ad
 
 from movegrad import _recompute
 from movegrad import start as starts
-from movegrad._build import Options
-from movegrad._device import joined, on_device
-from movegrad._engine import Run
-from movegrad._rng import stream_keys
-from movegrad._validate import array_of, choice, instance_of, integer_in, listed, positive, seed_in, sequence, shown, why
-from movegrad.diagnostics import Info
-from movegrad.problem import Problem, encoded
-from movegrad.sampling import (
+from movegrad._calls import (
     ESTIMATORS,
+    Observed,
     covariance_over_t,
     make_batch,
     make_settings,
     observe,
-    one_step,
     problems_of,
     run_again,
     run_from,
-    vectors,
-)  # fmt: skip
+)
+from movegrad._validate import (
+    NotInSet,
+    array_of,
+    choice,
+    encoded,
+    instance_of,
+    integer_in,
+    listed,
+    positive,
+    seed_in,
+    sequence,
+    shown,
+    why,
+)
+from movegrad.diagnostics import Info
+from movegrad.engine import Begin, Options, Run, on_gpu, place_of, stream_keys
+from movegrad.problem import Problem
+from movegrad.sampling import one_step
 from movegrad.schedules import Annealing
+
+__all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss"]
 
 REDUCTIONS = ("mean", "sum", "none")
 MEANINGS = ("solution", "mean")  # of y
@@ -159,28 +171,29 @@ class LocalSearchLayer(nn.Module):
         means = _Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide, call).split(sizes)
         return [m.to(t.dtype) for m, t in zip(means, theta, strict=True)]
 
-    def run(
+    def _run(
         self,
         theta: Any,
         problem: Problems,
+        *,
         start: Any = None,
+        observed: Any = None,
+        start_name: str = "start",
         index: Any = None,
         guide: Any = None,
-        targets: Any = None,
-        start_name: str = "start",
         call: int | None = None,
-    ):
-        """Run the chains on arrays; returns the run, its starting solutions and the leading axes of θ."""
+    ) -> tuple[Run, Begin]:
+        """Run the chains on arrays; returns the run and where it began."""
         recording, replay = _recompute.tapes()
         if replay is not None:
             backward, tape = replay
             done = tape.play(self, backward)
         else:
-            batch, shape = make_batch(problem, theta)
+            batch = make_batch(problem, theta)
             seed, call = self._seed_and_call(call)
             settings = self.settings._replace(seed=seed, call=call, start_name=start_name)
             chosen = self.start if start is None else start
-            done = *run_from(batch, settings, problem, chosen, targets=targets, index=index, guide=_guide(guide)), shape
+            done = run_from(batch, settings, problem, chosen, observed=observed, index=index, guide=_guide(guide))
             self._memory.last = done[0]
         for tape in recording:
             tape.runs.append((self, done))
@@ -246,9 +259,7 @@ class FenchelYoungLoss(nn.Module):
     reduction : "mean", "sum" or "none", over examples (conditional) or observations (unconditional)
     y_is : "solution" or "mean"
         Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which
-        need not be; chains cannot start at those. If it is not given, y are solutions if their dtype is integer or bool, or if
-        chains start at the target or at data. Floats are otherwise what their last axis says. If it says nothing: where T(y) = y,
-        they are solutions if all are integers; where T is another function, nothing is guessed.
+        need not be; chains cannot start at those.
 
     Shape
     -----
@@ -256,13 +267,13 @@ class FenchelYoungLoss(nn.Module):
     For a sequence of problems: sequences of vectors.
     """
 
-    def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean", y_is: str | None = None) -> None:
+    def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean", y_is: str = "solution") -> None:
         super().__init__()
         self.layer = instance_of(layer, "layer", LocalSearchLayer)
         self.start = None if start is None else starts.resolve(start, lasting=True)
         self.persistent = starts.Persistent()  # for one θ and many observations
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
-        self.y_is = None if y_is is None else choice(y_is, "y_is", MEANINGS)
+        self.y_is = choice(y_is, "y_is", MEANINGS)
 
     @_not_compiled
     def forward(
@@ -280,51 +291,53 @@ class FenchelYoungLoss(nn.Module):
         """The loss. ``problem``, ``start`` and ``y_is`` replace what was given before in this call; others as in the layer's."""
         problem = self.layer.problem if problem is None else problem
         y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
-        chosen = self.persistent if isinstance(start, str) and start == "persistent" else start
-        chosen = self.start if chosen is None else starts.resolve(chosen)
+        if y_is == "mean":
+            _without_gradient(y)
+        keys: dict[str, Any] = {"index": index, "guide": guide, "call": call}
         if not isinstance(problem, Problem):
-            return self._ragged(theta, y, problem, chosen, index, guide, y_is, call)
+            return self._of_list(theta, y, problem, start, y_is, keys)
         theta = _tensor(theta, problem.size)
-        values = _beside(theta, encoded(problem, y, "y"), "y")
-        many = theta.ndim == 1 and values.ndim == 2
-        if values.shape[-1:] != (len(problem.solution),) and values.shape[-1:] != (problem.size,):
-            raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {tuple(values.shape)}.")
-        if not many and tuple(values.shape[:-1]) != tuple(theta.shape[:-1]):
-            raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(values.shape)}.")
-        if 0 in values.shape:
-            return _reduce((theta * theta.new_zeros(*values.shape[:-1], problem.size)).sum(-1), self.reduction)
-        if chosen is None:
-            chosen = self.persistent if many else self.layer.start if y_is == "mean" else starts.target
-        targets, observed = _observed([problem], [values], y_is, chosen)
-        _without_gradient(y, targets)
-        result, _, shape = self.layer.run(
-            _array(theta), problem, chosen, index, guide, targets and targets[0], _blamed(chosen), call
+        y = _rows(problem, theta, y, y_is)
+        many = theta.ndim == 1 and y.ndim == 2
+        if not many and tuple(y.shape[:-1]) != tuple(theta.shape[:-1]):
+            raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(y.shape)}.")
+        if 0 in y.shape:
+            return _reduce((theta * theta.new_zeros(*y.shape[:-1], problem.size)).sum(-1), self.reduction)
+        begin = self._start(start, y_is, many)
+        observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is)
+        run, _ = self.layer._run(
+            _array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys
         )
-        difference = result.mean().reshape(*shape, problem.size) - observed[0].reshape(*values.shape[:-1], problem.size)
-        rows = theta.expand(difference.shape) if many else theta
-        return _reduce(_FixedGradient.apply(rows, None, _like(difference, theta)), self.reduction)
+        mean, statistics = run.mean().reshape(theta.shape), observed.statistics.reshape(*y.shape[:-1], problem.size)
+        return _reduce(_linear(theta, _like(mean - statistics, theta)), self.reduction)
 
-    def _ragged(
-        self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, index: Any, guide: Any, y_is: str | None, call: int | None
-    ) -> Tensor:
+    def _of_list(self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, y_is: str, keys: dict[str, Any]) -> Tensor:
+        """The same for a list of problems."""
         thetas = listed(theta, "theta", len(problems_of(problem)), "problems")
         theta = [_tensor(t, p.size) for t, p in zip(thetas, problem, strict=True)]
-        given = zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)
-        rows = [_beside(t, encoded(p, v, "y"), "y") for t, p, v in given]
-        for row, p in zip(rows, problem, strict=True):
-            if tuple(row.shape) not in ((len(p.solution),), (p.size,)):
-                raise ValueError(
-                    f"y must have one axis of {len(p.solution)} entries for this problem, got shape {tuple(row.shape)}."
-                )
-        default = self.layer.start if y_is == "mean" else starts.target
-        chosen = default if start is None else start
-        targets, observed = _observed(problem, rows, y_is, chosen)
-        _without_gradient(y, targets)
-        targets = targets and [t[0] for t in targets]
-        result, _, _ = self.layer.run([_array(t) for t in theta], problem, chosen, index, guide, targets, _blamed(chosen), call)
-        gradients = [_like(m - o[0], t) for t, m, o in zip(theta, result.mean(), observed, strict=True)]
-        terms = [_FixedGradient.apply(t, None, g) for t, g in zip(theta, gradients, strict=True)]
-        return _reduce(torch.stack(terms), self.reduction)
+        rows = [_rows(p, t, v, y_is) for t, p, v in zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)]
+        for row in rows:
+            if row.ndim != 1:
+                raise ValueError(f"y must have one axis for each problem, got shape {tuple(row.shape)}.")
+        begin = self._start(start, y_is, many=False)
+        each = [_observed(p, row[None], y_is) for p, row in zip(problem, rows, strict=True)]
+        observed = None if y_is == "mean" else [o.solutions[0] for o in each]
+        run, _ = self.layer._run(
+            [_array(t) for t in theta], problem, start=begin, observed=observed, start_name=_blamed(begin), **keys
+        )
+        means = zip(theta, run.mean(), each, strict=True)
+        return _reduce(torch.stack([_linear(t, _like(mean - o.statistics[0], t)) for t, mean, o in means]), self.reduction)
+
+    def _start(self, start: Any, y_is: str, many: bool) -> Any:
+        """Where chains of a call begin."""
+        chosen = self.persistent if isinstance(start, str) and start == "persistent" else start
+        chosen = self.start if chosen is None else starts.resolve(chosen)
+        if chosen is None:
+            chosen = self.persistent if many else self.layer.start if y_is == "mean" else starts.target
+        if y_is == "mean" and starts.looks_at_targets(chosen):
+            name = getattr(chosen, "__name__", chosen)
+            raise ValueError(f"start must not be that of observed solutions where y is a mean of T, got {name!r}.")
+        return chosen
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
@@ -355,11 +368,11 @@ class OneStepLoss(nn.Module):
     @_not_compiled
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
         theta, guide = _tensor(theta, self.problem.size), _guide(guide)
-        values = _beside(theta, encoded(self.problem, y, "y"), "y")
+        values = _beside(theta, y if isinstance(y, Tensor) else encoded(self.problem, y, "y"), "y")
         if theta.ndim == 1 and values.ndim == 2:
             theta = theta.expand(len(values), -1)
             if guide is not None:
-                guide = vectors(guide, "guide", self.problem.size)
+                guide = place_of(guide).vectors(guide, "guide", self.problem.size)
                 guide = guide.expand(theta.shape) if isinstance(guide, Tensor) else np.broadcast_to(guide, theta.shape)
         if values.shape[:-1] != tuple(theta.shape[:-1]) or values.shape[-1:] != (len(self.problem.solution),):
             wanted, given = (*theta.shape[:-1], len(self.problem.solution)), tuple(values.shape)
@@ -391,13 +404,13 @@ class _Expectation(torch.autograd.Function):
         if isinstance(problem, _Ragged):
             parts = array.split(problem.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(problem.sizes)[:-1])
             array, problem = parts, problem.problems
-        result, begin, _ = layer.run(array, problem, start, index, guide, call=call)
+        result, begin = layer._run(array, problem, start=start, index=index, guide=guide, call=call)
         ctx.again = result, begin  # with copies of θ and of the guide; PyTorch watches their own
         guides = guide if isinstance(guide, (list, tuple)) else [guide]
         watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
         _save(ctx, *watched)
         mean = result.mean()
-        return _like(joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
+        return _like(result.batch.place.joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
@@ -423,7 +436,8 @@ class _Product(torch.autograd.Function):
         v, (result, begin) = _array(direction), again
         flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
         product = covariance_over_t(run_again(result, begin, flat))
-        return _like(joined(product) if isinstance(product, list) else product, direction).reshape(direction.shape)
+        flat = result.batch.place.joined(product) if isinstance(product, list) else product
+        return _like(flat, direction).reshape(direction.shape)
 
     @staticmethod
     def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
@@ -437,6 +451,11 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
         return _product(tangent, ctx.again)
+
+
+def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
+    """⟨θ, g⟩ with g held fixed; one θ for all rows of g, if it has no rows."""
+    return _FixedGradient.apply(theta if theta.shape == gradient.shape else theta.expand(gradient.shape), None, gradient)
 
 
 class _FixedGradient(torch.autograd.Function):
@@ -545,7 +564,7 @@ def _tensor(value: Any, size: int | None = None) -> Tensor:
 def _beside(theta: Tensor, value: Any, name: str) -> Any:
     """What belongs to θ: on a CUDA device it is brought to θ; on the CPU it must not be elsewhere."""
     if theta.is_cuda:
-        value = value if isinstance(value, Tensor) or on_device(value) else np.array(array_of(value, name))
+        value = value if isinstance(value, Tensor) or on_gpu(value) else np.array(array_of(value, name))
         return torch.as_tensor(value, device=theta.device).detach()
     array = _array(value, name)
     if isinstance(array, Tensor):
@@ -563,58 +582,42 @@ def _blamed(start: Any) -> str:
     return "y" if start is starts.target else "start"
 
 
-def _observed(problems: Sequence[Problem], values: Sequence[Any], y_is: str | None, start: Any) -> tuple[Any, list[Any]]:
-    """Solutions to start at (None where y are means) and T(y) of each problem, as rows."""
-    guessed = y_is is None and not starts.looks_at_targets(start) and any(_is_float(v) for v in values)
-    is_mean = y_is == "mean" or (guessed and any(_looks_like_mean(p, v) for p, v in zip(problems, values, strict=True)))
-    if is_mean and starts.looks_at_targets(start):
-        raise ValueError(
-            f"start must not be that of observed solutions where y is a mean of T, got {getattr(start, '__name__', start)!r}."
-        )
+def _rows(problem: Problem, theta: Tensor, y: Any, y_is: str) -> Any:
+    """y as an array where θ is, of the right last axis."""
+    values = _beside(theta, y if isinstance(y, Tensor) else encoded(problem, y, "y"), "y")
+    size = problem.size if y_is == "mean" else len(problem.solution)
+    if values.ndim == 0 or values.shape[-1] != size:
+        hint = " (or y_is='mean')" if y_is == "solution" and values.ndim and values.shape[-1] == problem.size else ""
+        raise ValueError(f"y must have a last axis of {size} entries{hint}, got shape {tuple(values.shape)}.")
+    return values
+
+
+def _observed(problem: Problem, y: Any, y_is: str) -> Observed:
+    """Solutions to start at (None where y are means) and T(y), as rows."""
+    if y_is == "mean":
+        return Observed(None, _means(problem, y))
     try:
-        pairs = [_means(p, v) if is_mean else _solutions(p, v) for p, v in zip(problems, values, strict=True)]
-    except ValueError as error:
-        hint = " or y_is 'mean'" if guessed and not is_mean else ""
-        raise ValueError(str(error).replace("must be in the set", f"must be in the set{hint}")) from None
-    return None if is_mean else [y for y, _ in pairs], [t for _, t in pairs]
+        return observe(problem, y)
+    except NotInSet as error:
+        if not _is_float(y):
+            raise
+        raise NotInSet(f"{error} Give y_is='mean' if y are means of T.") from None
 
 
-def _without_gradient(y: Any, targets: Any) -> None:
+def _without_gradient(y: Any) -> None:
     """Means could be differentiated, and are not."""
     parts = y if isinstance(y, (list, tuple)) else [y]
-    if targets is None and torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in parts):
+    if torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in parts):
         raise ValueError("y must not require a gradient, since the loss has none in a mean of T: give y.detach().")
 
 
-def _looks_like_mean(problem: Problem, values: Any) -> bool:
-    """Whether floats are values of T rather than solutions."""
-    size = len(problem.solution)
-    if size != problem.size or values.shape[-1] != size:
-        return values.shape[-1] == problem.size
-    if problem.functions.statistic is not None:
-        raise ValueError(f"y_is must be 'solution' or 'mean' where y are floats and both have {size} entries, got None.")
-    return not _are_entries(values, problem.solution.dtype)
-
-
-def _are_entries(values: Any, dtype: np.dtype) -> bool:
-    """May these be entries of solutions of this dtype, in the set or not?"""
-    return dtype.kind == "f" or bool((values == (values.round() if isinstance(values, Tensor) else np.rint(values))).all())
-
-
-def _means(problem: Problem, values: Any) -> tuple[None, Any]:
+def _means(problem: Problem, values: Any) -> Any:
     """Values of T as rows (n, d)."""
     values = values if _is_float(values) else values.double() if isinstance(values, Tensor) else array_of(values, "y").astype(float)
-    array = vectors(values, "y", problem.size)
+    array = place_of(values).vectors(values, "y", problem.size)
     if isinstance(array, Tensor) and not bool(array.isfinite().all()):
         raise ValueError(f"y must be finite, got {array[~array.isfinite()][0].item()} among its entries.")
-    return None, array.reshape(-1, problem.size)
-
-
-def _solutions(problem: Problem, values: Any) -> tuple[Any, Any]:
-    """Solutions (n, size) and their T (n, d)."""
-    if values.shape[-1] != len(problem.solution):
-        raise ValueError(f"y must have a last axis of {len(problem.solution)} entries, got shape {tuple(values.shape)}.")
-    return observe(problem, values.reshape(-1, values.shape[-1]))
+    return array.reshape(-1, problem.size)
 
 
 def _is_float(array: Any) -> bool:

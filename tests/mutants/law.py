@@ -74,7 +74,7 @@ def compare(case: Case) -> Verdict:
         )
         for more in (0, 1)
     ]  # fmt: skip
-    ends, means = np.concatenate([o.state for o in outs], axis=1), 0.5 * (outs[0].mean + outs[1].mean)
+    ends, means = np.concatenate([o.solutions for o in outs], axis=1), 0.5 * (outs[0].mean + outs[1].mean)
     return _worst([_judge(problem, *row) for row in zip(thetas, [case.t] * 3, ends, means, strict=True)])
 
 

@@ -23,11 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
+from movegrad._calls import make_settings, observe
 from movegrad._validate import choice, choices, finite_vectors, integer_in, shown
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
 from movegrad.problems import Knapsack, TopK
-from movegrad.sampling import make_settings, observe, solve
+from movegrad.sampling import solve
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer, _array
 
 TESTED = "2.2.1 to 2.2.7"  # versions of PyEPO; a few of its private names are read below
@@ -391,7 +392,7 @@ class LocalSearchModel(optModel):
             raise ValueError("c must be set by setObj before solve, got no costs.")
         theta = self._cost if self.modelSense == EPO.MAXIMIZE else -self._cost
         found = solve(self.search_space, theta, time_limit=self.time_limit, steps=self.steps, seed=self.seed)
-        statistic = observe(self.search_space, found.state[None])[1][0]
+        statistic = observe(self.search_space, found.solution[None]).statistics[0]
         return statistic, float(self._cost @ statistic)
 
     def addConstr(self, coefs: Any, rhs: float) -> "LocalSearchModel":  # noqa: N802 - the name is PyEPO's

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._specialise import is_jitted, jit
 from movegrad._validate import array_of, finite_vectors, instance_of, integer_in, listed, positive, sequence, shown
+from movegrad.engine import is_jitted, jit
 from movegrad.problem import Jitted, Move
 
 

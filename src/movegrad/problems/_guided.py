@@ -5,7 +5,7 @@ A state has ``y``, ``drop`` and ``add`` (weights of all items), ``drop_tree`` an
 
 from math import exp, log
 
-from movegrad._specialise import jit
+from movegrad.engine import jit
 from movegrad.problems._sum_tree import tree_exchange, tree_fill, tree_without
 
 

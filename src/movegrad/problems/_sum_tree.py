@@ -5,7 +5,7 @@ and 2n + 1. A change recomputes the sums above it; nothing is ever subtracted fr
 stay exact.
 """
 
-from movegrad._specialise import jit
+from movegrad.engine import jit
 
 
 def tree_size(d: int) -> int:

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._rng import categorical, coin, integer
-from movegrad._specialise import jit
 from movegrad._validate import MOST, integer_in
+from movegrad.engine import categorical, coin, integer, jit
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import Phi, binary_phi, extra, integers_in, weighted
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._rng import coin, integer, leaf
-from movegrad._specialise import jit
 from movegrad._validate import array_of, choices, doubles, positive, sequence, unmasked
+from movegrad.engine import coin, integer, jit, leaf
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import weighted
 from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._rng import integer, leaf
-from movegrad._specialise import jit
 from movegrad._validate import MOST, flag, integer_in, positive
+from movegrad.engine import integer, jit, leaf
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import Phi, binary_phi, extra, integers_in, weighted
 from movegrad.problems._guided import fill_guides, follow_swap, log_swap_ratio

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from movegrad._calls import observe
+from movegrad.engine import layout_of
 from movegrad.problem import Problem
 from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence
 from movegrad.proof.follow import Follower, Outcome
 from movegrad.proof.pure import GARBAGE, Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
-from movegrad.sampling import observe, sample
+from movegrad.sampling import sample
 
 _SECONDS = 15.0  # for each part of the test, about
 _DRAWS = 800  # that are followed
@@ -37,7 +39,8 @@ class LocalTest:
         self.problem, self.report, self.tolerance, self.rng = problem, report, tolerance, rng
         self.pure = PureProblem(problem)
         self.follower = Follower(self.pure, report)
-        self.weights = problem.weights / problem.weights.sum()
+        weights = layout_of(problem).weights
+        self.weights = weights / weights.sum()
         self.confirmed = self.undecided = self._doubts = 0
         self._many = False  # draws from one solution, too many to list
         self._value: tuple[np.ndarray, float] = (np.zeros(0), 0.0)  # T and φ of the solution under the walk
@@ -227,7 +230,7 @@ class LocalTest:
                 seed=int(self.rng.integers(2**62)),
             )  # fmt: skip
             visited = np.ascontiguousarray(out.iterates.reshape(-1, len(y)))
-            statistics = observe(self.problem, visited)[1]
+            statistics = observe(self.problem, visited).statistics
         except ValueError as error:
             self.report.found("compiled", f"the compiled chain was refused or left the set: {error}")
             return

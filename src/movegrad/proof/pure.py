@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad import _build
-from movegrad._specialise import remake
+from movegrad.engine import bind
+from movegrad.engine.compile import remake
 from movegrad.problem import Move, Problem
 from movegrad.proof.numbers import ENOUGH, MATH, Field, as_field, quiet_math, refuel
 
@@ -271,11 +271,11 @@ class PureProblem:
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)  # a function that writes to data is wrong
         functions = problem.functions
-        self.prepare = plain(functions.prepare or _build.prepare_nothing)
-        self._statistic = plain(functions.statistic or _build.identity)
-        self._phi = plain(functions.phi or _build.zero)
-        self._contains = plain(functions.contains or _build.anything)
-        self.applicable = plain(functions.applicable or _build.all_moves)
+        self.prepare = plain(functions.prepare or bind.prepare_nothing)
+        self._statistic = plain(functions.statistic or bind.identity)
+        self._phi = plain(functions.phi or bind.zero)
+        self._contains = plain(functions.contains or bind.anything)
+        self.applicable = plain(functions.applicable or bind.all_moves)
         self.random, self.greedy, self.improve = (
             None if f is None else plain(f) for f in (functions.random, functions.greedy, functions.improve)
         )
@@ -284,7 +284,7 @@ class PureProblem:
 
     @staticmethod
     def _move(move: Move) -> PureMove:
-        return PureMove(move.name, **{name: plain(function) for name, function in _build.move_bindings(move).items()})
+        return PureMove(move.name, **{name: plain(function) for name, function in bind.move_bindings(move).items()})
 
     def state(self, solution: np.ndarray, guide: np.ndarray, temperature: float, garbage: int = 0) -> Any:
         """A fresh state at a solution, made in memory that holds garbage."""

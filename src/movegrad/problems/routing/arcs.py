@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from movegrad._specialise import jit
+from movegrad.engine import jit
 from movegrad.problem import Move
 from movegrad.problems.routing.moves import MOVES
 from movegrad.problems.routing.state import UNSERVED

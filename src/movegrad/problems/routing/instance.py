@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._disk_cache import keep_on_disk
-from movegrad._specialise import jit
 from movegrad._validate import array_of, doubles, instance_of, integer_in
+from movegrad.engine import jit, keep_on_disk
 
 WAIT_WEIGHT, WARP_WEIGHT = 0.2, 1.0  # of a minute that a vehicle waits, and of one that it comes too late
 LEAST_LOG_WEIGHT = -20.0  # of a draw, against the likeliest

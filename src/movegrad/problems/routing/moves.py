@@ -16,8 +16,7 @@ from math import log
 
 import numpy as np
 
-from movegrad._rng import coin, integer
-from movegrad._specialise import jit, outline
+from movegrad.engine import coin, integer, jit, outline
 from movegrad.problem import Move
 from movegrad.problems.routing.state import (
     ROUTES,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._specialise import pure
-from movegrad._validate import array_of, choices, doubles, finite_vectors, flag, instance_of, positive, sequence, shown
-from movegrad.problem import Problem, encoded
+from movegrad._validate import array_of, choices, doubles, encoded, finite_vectors, flag, instance_of, positive, sequence, shown
+from movegrad.engine import pure
+from movegrad.problem import Problem
 from movegrad.problems._binary import weighted
 from movegrad.problems.routing import arcs as with_arcs
 from movegrad.problems.routing.instance import Instance, alias_table, neighbor_weights, proximity

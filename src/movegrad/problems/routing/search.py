@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from movegrad._rng import coin, integer
-from movegrad._specialise import jit, outline
+from movegrad.engine import coin, integer, jit, outline
 from movegrad.problems.routing.moves import (
     apply_relocate,
     apply_serve,

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from movegrad._rng import coin, integer
-from movegrad._specialise import jit, outline
+from movegrad.engine import coin, integer, jit, outline
 
 UNSERVED = -1
 SERVED, ROUTES = 0, 1  # in State.counts

@@ -12,7 +12,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
-from movegrad._specialise import inner, pure
+from movegrad.engine.compile import inner, pure
 
 _U = np.uint64
 _GOLDEN = _U(0x9E3779B97F4A7C15)

@@ -6,11 +6,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from movegrad._cuda_source import BY_COLUMNS, NOTHING_WRONG, TILE, Work
-from movegrad._device import Arrays
-from movegrad._kernel import DONE, NOT_DRAWN, NOT_LOADED, VALUES, Chains
-from movegrad._layout import Packed, offsets
-from movegrad.problem import Problem
+from movegrad.cuda.arrays import Arrays
+from movegrad.cuda.source import BY_COLUMNS, NOTHING_WRONG, TILE, WRONGS, Work
+from movegrad.engine import Begin, layout_of
+from movegrad.engine.batch import Packed, offsets
+from movegrad.engine.loop import COUNTS, DONE, VALUES, Chains
 
 WORKSPACE_SHARE = 0.5  # of the free memory, at most; more chains run in ranges, one after the other
 _ALWAYS_FREE = 1 << 28  # bytes for which nobody is asked
@@ -29,13 +29,14 @@ class Instances(NamedTuple):
 _known: WeakKeyDictionary = WeakKeyDictionary()  # problem → {library and device: its data}
 
 
-def instances(arrays: Arrays, problem: Problem, packed: Packed) -> Instances:
+def instances(arrays: Arrays, problem: Any, packed: Packed | None = None) -> Instances:
     """The data of one problem is copied to a device once; that of a list of problems anew for each call."""
-    if packed is not problem.packed:
-        return _upload(arrays, packed, problem.kind.data_axes)
+    layout = layout_of(problem)
+    if packed is not None and packed is not layout.packed:
+        return _upload(arrays, packed, layout.kind.data_axes)
     places = _known.setdefault(problem, {})
     if arrays not in places:
-        places[arrays] = _upload(arrays, packed, problem.kind.data_axes)
+        places[arrays] = _upload(arrays, layout.packed, layout.kind.data_axes)
     return places[arrays]
 
 
@@ -60,7 +61,7 @@ def uploaded(arrays: Arrays, content: bytes) -> Any:
 @lru_cache(maxsize=16)
 def wrong_words(arrays: Arrays, stream: int) -> Any:
     """What threads found wrong: nothing, until the run that ends in an error."""
-    return arrays.own(np.full(4, NOTHING_WRONG, np.int64))
+    return arrays.own(np.full(WRONGS, NOTHING_WRONG, np.int64))
 
 
 class Tiles(NamedTuple):
@@ -99,56 +100,47 @@ class Memory:
     """All arrays of a run."""
 
     def __init__(
-        self, arrays: Arrays, stream: int, batch: Any, settings: Any, start: Any, kinds: Any, index: Any, guide: Any, direction: Any
+        self, arrays: Arrays, stream: int, batch: Any, settings: Any, begin: Begin, indices: Any, guide: Any, direction: Any
     ):
         self.arrays, self.batch, self.settings, self.total = arrays, batch, settings, batch.examples * settings.chains
-        self.keys = np.arange(batch.examples) if index is None else index
+        self.indices = indices
         self.guide = batch.theta if guide is None else arrays.own(guide)
         self.direction: Any = None if direction is None else arrays.own(direction)
         self.data = instances(arrays, batch.problem, batch.packed)
         self.wrong = wrong_words(arrays, stream)
         self.parts = np.concatenate([batch.sizes[None], batch.state_sizes])
-        self._place_start(start)
-        self._place_results(settings.chains * len(batch.theta), settings.chains * int(batch.state_sizes[0].sum()))
-        if kinds is None:
-            kinds = NOT_DRAWN if start is None else NOT_LOADED
-        self.fixed = self._fixed(kinds)
-
-    def _place_start(self, start: Any) -> None:
-        """Solutions to start from: one for each chain, one for each example, or one for all."""
-        each, problem = int(self.batch.state_sizes[0].sum()), self.batch.problem
-        if start is None:  # nothing but what distances are measured to
-            shared = self.batch.packed is problem.packed
-            start = np.array(problem.solution) if shared else np.zeros(each, problem.state_dtypes[0])
-        self.start, length = self.arrays.own(start), int(np.prod(start.shape))
-        self.rows = length // each if length % each == 0 else 0
+        self.start, each = arrays.own(begin.solutions), int(batch.state_sizes[0].sum())
+        self.rows = len(self.start) // each if len(self.start) % each == 0 else 0
+        self._place_results(settings.chains * len(batch.theta), settings.chains * each)
+        self.fixed = self._fixed()
 
     def _place_results(self, entries: int, solutions: int) -> None:
-        settings, problem, empty = self.settings, self.batch.problem, self.arrays.empty
-        dtype, moves, n = problem.state_dtypes[0], len(problem.moves), self.total
+        settings, layout, empty = self.settings, self.batch.layout, self.arrays.empty
+        dtype, moves, n = layout.state_dtypes[0], len(layout.weights), self.total
         self.mean, self.state = empty(entries, np.float64), empty(solutions, dtype)
         self.cross = empty(entries, np.float64) if settings.options.covariance else None
         self.moved = empty(entries, np.uint8) if settings.watch else None
         self.best = empty(solutions, dtype) if settings.options.best else None
-        self.kept = empty(solutions * settings.points, dtype) if settings.keep else None
+        self.iterates = empty(solutions * settings.points, dtype) if settings.iterates else None
         self.trace = empty((n, settings.points, 2), np.float64)
         if settings.points:
             self.trace[...] = np.nan
         self.value = empty((VALUES, n), np.float64)
-        self.rng_and_counts = empty((2 + 4 * moves, n), np.int64)
+        self.rng_and_counts = empty((2 + COUNTS * moves, n), np.int64)
 
-    def _fixed(self, kinds: Any) -> dict[str, int]:
+    def _fixed(self) -> dict[str, int]:
         """Addresses and numbers that hold for all ranges of chains."""
         batch, settings, arrays, n = self.batch, self.settings, self.arrays, self.batch.examples
         self.examples, addresses = _examples(arrays, batch.which.tobytes(), self.parts.tobytes(), len(self.parts))
         steps = NOTHING_WRONG if settings.steps is None else settings.steps
-        each = {"keys": self.keys, "kinds": kinds, "goals": steps}
+        each = {"indices": self.indices, "goals": steps}
         words: dict[str, Any] = {name: np.broadcast_to(np.asarray(value, np.int64), n) for name, value in each.items()}
         words["inverse"] = np.broadcast_to(1.0 / np.asarray(settings.temperature, np.float64), n).copy()
-        self.words, own = _laid_out(arrays, words | {"weights": batch.problem.weights})
+        self.words, own = _laid_out(arrays, words | {"weights": batch.layout.weights})
         given = {
             "theta": batch.theta, "guide": self.guide, "direction": self.direction, "start": self.start, "value": self.value,
-            "rng": self.rng_and_counts, "trace": self.trace, "out_kept": self.kept, "out_mean": self.mean, "wrong": self.wrong,
+            "rng": self.rng_and_counts, "trace": self.trace, "wrong": self.wrong, "out_iterates": self.iterates,
+            "out_mean": self.mean,
             "out_cross": self.cross, "out_moved": self.moved, "out_state": self.state, "out_best": self.best,
         }  # fmt: skip
         addresses = addresses | own | {name: 0 if a is None else arrays.address(a) for name, a in given.items()}
@@ -159,7 +151,7 @@ class Memory:
     def ranges(self) -> list[tuple[int, int]]:
         """Ranges of chains whose workspace fits into memory."""
         options = self.settings.options
-        widths = [8 * (2 + options.covariance) + self.settings.watch, *(d.itemsize for d in self.batch.problem.state_dtypes)]
+        widths = [8 * (2 + options.covariance) + self.settings.watch, *(d.itemsize for d in self.batch.layout.state_dtypes)]
         widths[1] *= 1 + options.best
         each = int((np.array(widths)[:, None] * self.parts).sum(0).max())
         step = max(TILE, room(self.arrays, each * self.total) // max(each, 1) // TILE * TILE)
@@ -167,7 +159,7 @@ class Memory:
 
     def workspace(self, low: int, high: int) -> tuple[Any, Any]:
         """The words of a range of chains on the device, and what must be held as long as they are used."""
-        options, dtypes = self.settings.options, self.batch.problem.state_dtypes
+        options, dtypes = self.settings.options, self.batch.layout.state_dtypes
         tiles = _tiles(self.arrays, self.parts.tobytes(), len(self.parts), self.settings.chains, low, high)
         entries, solutions = tiles.totals[:2]
         sizes = {"sums": 8 * entries, "mean": 8 * entries, "cross": 8 * entries * options.covariance}
@@ -182,18 +174,35 @@ class Memory:
         words = np.array([*self.data.fields, *states, *work], np.int64)  # the same in call after call, where memory is used again
         return uploaded(self.arrays, words.tobytes()), (space, tiles)
 
+    def pending(self, known: np.ndarray) -> int:
+        """Address of (E,) what is known of the starts."""
+        return self.arrays.address(uploaded(self.arrays, np.ascontiguousarray(known, np.int64).tobytes()))
+
     def chains(self, steps: Any) -> Chains:
-        """The results, laid out as on the CPU."""
-        batch, moves, none = self.batch, len(self.batch.problem.moves), None
+        """The results, laid out as on the CPU; what is not of interest is None."""
+        batch = self.batch
         clock = np.empty((self.total, 2), np.int64)
-        clock[:, DONE] = np.repeat(np.broadcast_to(steps, batch.examples), self.settings.chains)
-        counts = self.rng_and_counts[2:].reshape(moves, 4, self.total)
-        fields: list[Any] = [
-            batch.which, self.keys, batch.theta_at, batch.theta, self.guide, self.direction, none, (self.state,), none, clock,
-            self.value.T, none, self.cross, self.mean, counts, self.moved, none, self.best, self.trace, self.kept,
-            batch.problem.weights,
-        ]  # fmt: skip
-        return Chains(*fields)
+        clock[:, DONE] = steps
+        found: dict[str, Any] = dict.fromkeys(Chains._fields) | {
+            "which": batch.which,
+            "indices": self.indices,
+            "theta_at": batch.theta_at,
+            "theta": batch.theta,
+            "guide": self.guide,
+            "direction": self.direction,
+            "states": (self.state,),
+            "clock": clock,
+            "value": self.value.T,
+            "cross": self.cross,
+            "mean": self.mean,
+            "counts": self.rng_and_counts[2:].reshape(len(batch.layout.weights), COUNTS, self.total),
+            "moved": self.moved,
+            "best": self.best,
+            "trace": self.trace,
+            "iterates": self.iterates,
+            "weights": batch.layout.weights,
+        }
+        return Chains(**found)
 
 
 def room(arrays: Arrays, wanted: int) -> int:

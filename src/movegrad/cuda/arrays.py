@@ -1,7 +1,7 @@
 """Arrays on a GPU: whose they are (PyTorch's or CuPy's), and the few things that are asked of them.
 
-Nothing here imports a GPU library before an array of it arrives. Everything else sees device arrays through :class:`Arrays`:
-what is common to both libraries (``shape``, ``reshape``, ``mean``, arithmetic, slices) is used as it is.
+Nothing here imports a GPU library before an array of it arrives, or runs anything. Everything else sees device arrays through
+:class:`Arrays`: what is common to both libraries (``shape``, ``reshape``, ``mean``, arithmetic, slices) is used as it is.
 """
 
 from collections.abc import Sequence
@@ -10,17 +10,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-
-
-def on_device(value: Any) -> bool:
-    """Whether this is an array on a GPU."""
-    if isinstance(value, (np.ndarray, float, int, list, tuple, type)):
-        return False
-    try:
-        on_cuda = getattr(value, "is_cuda", None)  # a tensor of PyTorch, which refuses the interface below if it needs a gradient
-        return bool(on_cuda) if on_cuda is not None else hasattr(value, "__cuda_array_interface__")
-    except Exception:  # of the value's own
-        return False
 
 
 @cache
@@ -37,29 +26,6 @@ def arrays_of(value: Any) -> "Arrays":
     if type(value).__module__.split(".")[0] == "cupy" or not _has("torch"):
         return CupyArrays()
     return TorchArrays.on_current()
-
-
-def device_vectors(value: Any, name: str, size: int) -> Any:
-    """A float64 copy of shape (…, size), not empty; whether its entries are finite is seen where they are used."""
-    arrays = arrays_of(value)
-    array = arrays.own(value)
-    if arrays.dtype(array).kind != "f":
-        raise ValueError(f"{name} must be of a floating dtype, got {arrays.dtype(array)}.")
-    if array.ndim == 0 or array.shape[-1] != size:
-        raise ValueError(f"{name} must have a last axis of {size} entries, got shape {tuple(array.shape)}.")
-    if 0 in array.shape:
-        raise ValueError(f"{name} must not be empty, got shape {tuple(array.shape)}.")
-    return arrays.copy(array, np.float64)
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Vectors end to end, on the host or on a device."""
-    return arrays_of(parts[0]).concatenate(parts) if on_device(parts[0]) else np.concatenate(parts)
-
-
-def highest(values: Any) -> Any:
-    """Maximum of each row."""
-    return values.amax(1) if hasattr(values, "amax") else values.max(1)
 
 
 class Arrays:

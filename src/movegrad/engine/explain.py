@@ -17,24 +17,24 @@ from numba import float64, int64, typeof
 from numba.core import types as nb
 from numba.core.errors import NumbaError
 
-from movegrad._specialise import inner, remake
+from movegrad.engine.compile import inner, remake
 
 _LINE = re.compile(r'(?:at|File) "?(\S+?\.py)"?,? \(?(?:line )?(\d+)')  # as Numba tells a file and a line
 
 
 @contextmanager
-def readable_errors(problem: Any) -> Iterator[None]:
+def readable_errors(problem: Any, target: str = "a kernel") -> Iterator[None]:
     """Turn what Numba raises into a sentence about a function of this problem; the whole text stays as its cause."""
     try:
         yield
     except Exception as error:  # Numba raises more than its own errors
-        sentence = blame(problem)
+        sentence = blame(problem, target)
         if sentence is None and not isinstance(error, NumbaError):
             raise
-        raise ValueError(sentence or _unexplained(problem, str(error))) from error
+        raise ValueError(sentence or _unexplained(problem, str(error), target)) from error
 
 
-def blame(problem: Any) -> str | None:
+def blame(problem: Any, target: str) -> str | None:
     """The sentence about the first function that does not compile or returns what it should not; None if all are right."""
     found: dict[str, Any] = {}  # what proposals return, by move
     for part in _parts(problem):
@@ -44,7 +44,7 @@ def blame(problem: Any) -> str | None:
             returned = _returned(function, takes)
         except Exception as error:  # Numba raises more than its own errors
             text, at = str(error), place(function, _line(function, str(error)))
-            return f"{part.name} of {owner} must compile for a kernel, but {reason(text)} ({at})."
+            return f"{part.name} of {owner} must compile for {target}, but {reason(text)} ({at})."
         wanted = RETURNS.get(part.name)
         if wanted is not None and not wanted.fits(returned):
             return f"{part.name} of {owner} must return {wanted.text}, got {_told(returned)} ({place(function)})."
@@ -53,11 +53,19 @@ def blame(problem: Any) -> str | None:
     return None
 
 
-def _unexplained(problem: Any, text: str) -> str:
+def _unexplained(problem: Any, text: str, target: str) -> str:
     """Where each function compiles by itself, or only CUDA refuses it: what Numba's text tells."""
     named = re.findall(r"(?:CPU|CUDA)Dispatcher\(<function (\w+) at", text)
+    owners = ((name, part.owner) for name in named for part in _parts(problem) if _calls(part.function.py_func, name))
+    name, owner = next(owners, (next(iter(named), "a function"), problem.name))
     place = next((f"{file}:{line}" for file, line in _LINE.findall(text) if "site-packages" not in file), "unknown line")
-    return f"{next(iter(named), 'a function')} of {problem.name} must compile for a kernel, but {reason(text)} ({place})."
+    return f"{name} of {owner} must compile for {target}, but {reason(text)} ({place})."
+
+
+def _calls(function: Any, name: str) -> bool:
+    """Is a function the one of this name, or does it call it?"""
+    known = (function.__globals__.get(called) for called in function.__code__.co_names)
+    return function.__name__ == name or any(_calls(f.py_func, name) for f in known if hasattr(f, "py_func"))
 
 
 # --- what is to be returned --------------------------------------------------------------------------------------------

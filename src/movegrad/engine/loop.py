@@ -1,10 +1,13 @@
 # ruff: noqa: F821 - the names that templates leave open are declared, not defined
-"""The one Metropolis-Hastings loop: Algorithms 1 and 2 of the paper, as templates.
+"""The one Metropolis-Hastings loop: Algorithms 1 and 2 of the paper, as templates, and how a chain begins.
 
-The names declared at the top of each section are filled in by :func:`movegrad._specialise.specialize` with the functions of a
-problem. ``step`` is compiled once for each move, so that a move's arguments may be of any type; ``advance`` makes the steps of
-one chain; ``live`` starts and records it; ``run`` does so for many chains on one thread. Nothing here allocates, and no
-function returns an array: then the same source compiles without reference counts, for CPU threads and for CUDA.
+Names declared at the top of each section are open: :mod:`movegrad.engine.bind` fills them in with the functions of a problem.
+``step`` is compiled once for each move, so that a move's arguments may be of any type; ``advance`` makes the steps of one chain;
+``live`` loads, advances and ends it; ``draw``, ``build`` and ``improve_start`` make its start, each in a kernel of its own. What
+loops over chains is not here: it depends on where they lie (bind.py for the CPU, cuda/source.py for CUDA).
+
+Nothing here allocates, and no function returns an array: then the same source compiles without reference counts, for CPU threads
+and for CUDA.
 """
 
 from math import exp
@@ -12,15 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._rng import odometer_next, odometer_probability, odometer_start, seed_stream, uniform
-from movegrad._specialise import jit
+from movegrad.engine.compile import jit
+from movegrad.engine.draws import odometer_next, odometer_probability, odometer_start, seed_stream, uniform
 
 # Columns of Chains.counts.
 DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
+COUNTS = 4
 # Columns of Chains.clock.
 DONE, GOAL = 0, 1
-# In DONE: the start is given; it is to be drawn; to be built by ``greedy``. TO_IMPROVE is added where ``improve`` comes next.
-NOT_LOADED, NOT_DRAWN, NOT_BUILT, TO_IMPROVE = -1, -2, -3, -4
+# In DONE, before the first step: ~(what is known of the start, and what is still to be done), of these bits.
+TRUSTED, SEEDED, PREPARED, LOADED, DRAW, BUILD, IMPROVE = 1, 2, 4, 8, 16, 32, 64
+AFTER_DRAW, AFTER_BUILD, AFTER_IMPROVE = SEEDED | LOADED, LOADED, TRUSTED | PREPARED | LOADED
 # Columns of Chains.value. The last two serve the covariance product: s = ⟨v, T(y)⟩ and its sum over averaged iterates.
 OBJECTIVE, BEST_OBJECTIVE, INVERSE_TEMPERATURE, PROJECTION, PROJECTION_SUM = 0, 1, 2, 3, 4
 VALUES = 5
@@ -36,7 +41,7 @@ class Chains(NamedTuple):
     """
 
     which: np.ndarray  # (E,) instance of each example
-    example: np.ndarray  # (E,) key of each example in its generator
+    indices: np.ndarray  # (E,) of the examples: part of the key of their generators
     theta_at: np.ndarray  # (E+1,) offsets of the examples in arrays per entry
     theta: np.ndarray  # per entry
     guide: np.ndarray  # per entry
@@ -54,7 +59,7 @@ class Chains(NamedTuple):
     origin: np.ndarray  # like states[0]: what distances are measured to (empty unless traced)
     best: np.ndarray  # like states[0]: best solution seen (empty unless wanted)
     trace: np.ndarray  # (E*C, points, 2) objective and distance to the origin
-    kept: np.ndarray  # like states[0], ``points`` solutions for each chain (empty unless wanted)
+    iterates: np.ndarray  # like states[0], ``points`` solutions for each chain (empty unless wanted)
     weights: np.ndarray  # (moves,) shares in the mixture
 
 
@@ -77,7 +82,7 @@ class Chain(NamedTuple):
     origin: np.ndarray
     best: np.ndarray
     trace: np.ndarray
-    kept: np.ndarray
+    iterates: np.ndarray
     weights: np.ndarray
 
 
@@ -208,28 +213,17 @@ prepare: Any
 contains: Any
 statistic: Any
 phi: Any
-random: Any
-greedy: Any
-improve: Any
 
 
-def load(chain, plan, key, c):
-    """Key the generator, go to the start and fill what is derived from it; False if the start is not in the set."""
-    solution, sums = chain.state[0], chain.sums
-    seed_stream(chain.rng, plan.seed, plan.call, key, c % plan.chains)
-    kind = chain.clock[DONE]
-    improved = kind < TO_IMPROVE
-    if improved:
-        kind -= TO_IMPROVE
-    if kind == NOT_DRAWN:
-        random(chain.data, chain.rng, solution)
-    elif kind == NOT_BUILT:
-        greedy(chain.data, chain.guide, chain.state)
-    if not contains(chain.data, solution):
+def load(chain, plan, index, c):
+    """Key the generator and fill what is derived from the start, as far as that is not done; False if it is not in the set."""
+    solution, sums, known = chain.state[0], chain.sums, ~chain.clock[DONE]
+    if not known & SEEDED:
+        seed_stream(chain.rng, plan.seed, plan.call, index, c % plan.chains)
+    if not known & TRUSTED and not contains(chain.data, solution):
         return False
-    prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
-    if improved:
-        improve(chain.data, chain.guide, chain.state)
+    if not known & PREPARED:
+        prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
     objective = phi(chain.data, solution)
     clear(chain.mean)
     statistic(chain.data, solution, chain.mean)
@@ -254,9 +248,9 @@ def record(chain, point):
         distance += solution[i] != chain.origin[i]
     chain.trace[point, 0] = chain.value[OBJECTIVE]
     chain.trace[point, 1] = distance
-    if len(chain.kept) > 0:
+    if len(chain.iterates) > 0:
         for i in range(len(solution)):
-            chain.kept[point * len(solution) + i] = solution[i]
+            chain.iterates[point * len(solution) + i] = solution[i]
 
 
 def value_of(chain, solution):
@@ -302,7 +296,7 @@ over: Any
 CLOCKED = True
 
 
-def live(chain, plan, heat, last, key, c, since, work):
+def live(chain, plan, heat, last, index, c, since, work):
     """Start a chain unless it has begun, bring it to its goal, end it if asked.
 
     ``since`` is when the kernel was called, and ``work`` counts the starts and steps that it has made. Returns the work with that
@@ -310,7 +304,7 @@ def live(chain, plan, heat, last, key, c, since, work):
     what comes until the next look takes as long as all before it.
     """
     if chain.clock[DONE] < 0:
-        if not load_one(chain, plan, key, c):
+        if not load_one(chain, plan, index, c):
             return NOT_IN_SET
         work += 1
     every, goal = plan.trace_every, chain.clock[GOAL]
@@ -329,6 +323,43 @@ def live(chain, plan, heat, last, key, c, since, work):
     if last:
         finish_one(chain, plan.burn_in)
     return work
+
+
+# --- starts: kernels of their own, since most calls need none of them ------------------------------------------------------
+random: Any
+greedy: Any
+improve: Any
+
+
+def draw(chain, plan, heat, last, index, c, since, work):
+    """Draw the start, as the first draws of its chain."""
+    known = ~chain.clock[DONE]
+    if known & DRAW:
+        seed_stream(chain.rng, plan.seed, plan.call, index, c % plan.chains)
+        random(chain.data, chain.rng, chain.state[0])
+        chain.clock[DONE] = ~(known & ~DRAW | AFTER_DRAW)
+    return work + 1
+
+
+def build(chain, plan, heat, last, index, c, since, work):
+    """Build the start for θ."""
+    known = ~chain.clock[DONE]
+    if known & BUILD:
+        greedy(chain.data, chain.guide, chain.state)
+        chain.clock[DONE] = ~(known & ~BUILD | AFTER_BUILD)
+    return work + 1
+
+
+def improve_start(chain, plan, heat, last, index, c, since, work):
+    """Improve the start for θ."""
+    known = ~chain.clock[DONE]
+    if known & IMPROVE:
+        if not known & TRUSTED and not contains(chain.data, chain.state[0]):
+            return NOT_IN_SET
+        prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
+        improve(chain.data, chain.guide, chain.state)
+        chain.clock[DONE] = ~(known & ~IMPROVE | AFTER_IMPROVE)
+    return work + 1
 
 
 # --- one exact step --------------------------------------------------------------------------------------------------
@@ -371,9 +402,9 @@ weigh_all: Any
 total_weight: Any
 
 
-def first_step(chain, plan, heat, last, key, c, since, work):
+def first_step(chain, plan, heat, last, index, c, since, work):
     """Loss and gradient of the exact first step, in place of a run: in OBJECTIVE and in ``mean``."""
-    if not load_one(chain, plan, key, c):
+    if not load_one(chain, plan, index, c):
         return NOT_IN_SET
     chain.value[OBJECTIVE] = 0.0
     clear(chain.mean)

@@ -9,7 +9,7 @@ import enum
 import hashlib
 import pickle
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import itemgetter
@@ -22,9 +22,9 @@ from numba.core.registry import CPUDispatcher
 
 LARGEST_CONSTANT = 10**6  # bytes of a global array that Numba copies into code; it reads larger ones where they lie
 _KNOWN = ("numpy", "numba", "llvmlite", "math", "builtins")  # packages whose contents do not change
-_ENGINE = ("movegrad._kernel", "movegrad._build", "movegrad._rng", "movegrad._specialise", "movegrad._cuda_kernel")
+_ENGINE = tuple(f"movegrad.{name}" for name in ("engine.loop", "engine.bind", "engine.draws", "engine.compile", "cuda.kernel"))
 # Draws and the clock are reached by ways of Numba's that globals do not show; compiler options are set in the other one.
-_SOURCES = [Path(__file__).with_name(name).read_bytes() for name in ("_rng.py", "_specialise.py", "_clock.py")]
+_SOURCES = [Path(__file__).with_name(name).read_bytes() for name in ("draws.py", "compile.py", "clock.py")]
 _SETTINGS = " ".join(str(vars(config)[name]) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")).encode()
 _ABSENT = object()
 
@@ -295,3 +295,16 @@ def _opaque(value: Any) -> str:
         return hashlib.sha256(pickle.dumps(value)).hexdigest()
     except Exception:  # pickle raises whatever the object's own hooks raise
         return f"{type(value).__qualname__} {id(value)}"
+
+
+def while_unchanged(make: Callable[..., tuple[Any, Reach]]) -> Callable:
+    """Remember what ``make`` gives for its arguments, as long as nothing has changed that the compiled code depends on."""
+    known: dict[tuple, tuple[Any, Reach]] = {}
+
+    def remembered(*key: Any) -> Any:
+        found = known.get(key)
+        if found is None or not found[1].unchanged():
+            found = known[key] = make(*key)
+        return found[0]
+
+    return remembered

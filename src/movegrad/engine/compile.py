@@ -1,20 +1,28 @@
-"""Bind a problem's functions into a kernel template, at full speed and with a disk cache that is never stale.
+"""Compiles: functions of users, templates with their open names filled in, and whole kernels with a disk cache that is never stale.
 
-Numba caches a function by file, qualified name and signature, and does not look at what its globals hold. So each
-specialization gets a name that ends in a hash of everything it can reach (:mod:`movegrad._reach`): byte code, captured constants,
-called functions, compiler options and the source of the draws. An edited move is a new name; an old one is found again by the next
+What is compiled is put together elsewhere (:mod:`movegrad.engine.bind`).
+
+Numba caches a function by file, qualified name and signature, and does not look at what its globals hold. So each kernel gets a
+name that ends in a hash of everything it can reach (:mod:`movegrad.engine.reach`): byte code, captured constants, called
+functions, compiler options and the source of the draws. An edited move is a new name; an old one is found again by the next
 process.
 """
 
+import dis
+import os
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Timer
+from types import MappingProxyType
 from typing import Any
 
 from numba import njit
 from numba.core import config
 
-from movegrad._disk_cache import keep_on_disk
-from movegrad._reach import Reach, attributes, is_jitted, is_user_module, reads_of
+from movegrad.engine.disk_cache import keep_on_disk
+from movegrad.engine.reach import Reach, attributes, is_jitted, is_user_module, reads_of
 
 if vars(config)["DISABLE_JIT"]:
     raise ImportError(
@@ -29,7 +37,9 @@ _KERNEL_OPTIONS: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper":
 _CALLED_OPTIONS: dict[str, Any] = {**_KERNEL_OPTIONS, "no_cpython_wrapper": True}
 _INNER_OPTIONS: dict[str, Any] = {**_CALLED_OPTIONS, "forceinline": True}
 
-_DRAWS_MODULE = "movegrad._rng"
+_DRAWS_MODULE = "movegrad.engine.draws"
+_PATIENCE = 1.0  # seconds
+_announced: set[str] = set()
 _compiled: dict[str, Callable] = {}
 _outlined: set[types.CodeType] = set()
 
@@ -84,17 +94,24 @@ def kernel(function: Any) -> tuple[Callable, Reach]:
     return _compiled[name], reach
 
 
-def while_unchanged(make: Callable[..., tuple[Any, Reach]]) -> Callable:
-    """Remember what ``make`` gives for its arguments, as long as nothing has changed that the compiled code depends on."""
-    known: dict[tuple, tuple[Any, Reach]] = {}
+@contextmanager
+def announced(name: str) -> Iterator[None]:
+    """While something compiles for longer than a second, say so in one line on stderr, unless ``MOVEGRAD_QUIET`` is set."""
 
-    def remembered(*key: Any) -> Any:
-        found = known.get(key)
-        if found is None or not found[1].unchanged():
-            found = known[key] = make(*key)
-        return found[0]
+    def say() -> None:
+        _announced.add(name)
+        print(f"movegrad: compiling {name} (once, kept on disk) …", file=sys.stderr, flush=True)
 
-    return remembered
+    if name in _announced or os.environ.get("MOVEGRAD_QUIET", "0") not in ("", "0"):
+        yield
+        return
+    timer = Timer(_PATIENCE, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def pure(function: Any) -> Callable:
@@ -102,10 +119,11 @@ def pure(function: Any) -> Callable:
     return remake(function, lambda plain: plain)
 
 
-def remake(function: Any, decorate: Callable, memo: dict | None = None) -> Any:
+def remake(function: Any, decorate: Callable, memo: dict | None = None, names: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """Copy a jitted function and all jitted functions that it reaches, and decorate the copies.
 
-    Copies see what globals hold now, whatever was compiled before. ``inline`` functions stay so in a kernel.
+    Copies see what globals hold now, whatever was compiled before. ``inline`` functions stay so in a kernel. ``names`` stand for
+    built-in ones.
     """
     memo = {} if memo is None else memo
     source = function.py_func
@@ -115,11 +133,14 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None) -> Any:
         return function  # made for kernels already
 
     def new(value: Any, below: dict = _ITSELF) -> Any:
-        return _remade(value, below, reads.names, lambda f: remake(f, decorate, memo), memo)
+        return _remade(value, below, reads.names, lambda f: remake(f, decorate, memo, names), memo)
 
     reads, scope = reads_of(source.__code__), dict(source.__globals__)
     cells = [types.CellType() for _ in source.__closure__ or ()]
-    copy = types.FunctionType(source.__code__, scope, source.__name__, source.__defaults__, tuple(cells))
+    code = source.__code__
+    for name in names.keys() & reads.globals.keys() - scope.keys():
+        code, scope[f"movegrad_{name}"] = _renamed(code, name, f"movegrad_{name}"), names[name]
+    copy = types.FunctionType(code, scope, source.__name__, source.__defaults__, tuple(cells))
     copy.__module__, copy.__qualname__, copy.__doc__ = source.__module__, source.__qualname__, source.__doc__
     copy.__defaults__, copy.__kwdefaults__ = new(source.__defaults__), source.__kwdefaults__
     pasted = decorate is inner and function.targetoptions.get("inline") == "always"
@@ -132,6 +153,13 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None) -> Any:
     for name, old, cell in zip(source.__code__.co_freevars, source.__closure__ or (), cells, strict=True):
         cell.cell_contents = new(old.cell_contents, reads.free.get(name, _ITSELF))
     return memo[source]
+
+
+def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
+    """Code that reads another global name, since Numba lets nobody else have the name of a built-in one."""
+    if any(step.argval == old and step.opname != "LOAD_GLOBAL" for step in dis.get_instructions(code)):  # an attribute too
+        return code
+    return code.replace(co_names=tuple(new if name == old else name for name in code.co_names))
 
 
 def _remade(value: Any, below: dict, names: frozenset, new: Callable, memo: dict) -> Any:
