@@ -142,7 +142,7 @@ def annealing(weights: np.ndarray, capacities: np.ndarray, limit: float, clock: 
     mg.solve(problem, np.ones(weights.shape[1]), steps=1)  # compiles
 
     def solve(values: np.ndarray) -> Found:
-        return Found(mg.solve(problem, np.asarray(values, float), **budget).state.astype(float), math.nan)
+        return Found(mg.solve(problem, np.asarray(values, float), **budget).solution.astype(float), math.nan)
 
     return solve
 
