@@ -578,7 +578,7 @@ def test_a_bad_list_of_tensors_is_named(torch, module, arguments, argument, got)
 
 def test_a_mean_of_observations_must_be_finite(torch):
     loss = fenchel_young(start="random")
-    assert_complains(lambda: loss(torch.zeros(5), np.full(5, np.nan)), "y", "nan")
+    assert_complains(lambda: loss(torch.zeros(5), np.full(5, np.nan), y_is="mean"), "y", "nan")
 
 
 def test_a_guide_for_many_observations_must_fit(torch):

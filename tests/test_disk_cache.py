@@ -116,7 +116,12 @@ numba.core.caching._CacheLocator.ensure_cache_path = unwritable
 
 
 def start(folder: Path, script: str = SCRIPT) -> subprocess.Popen:
-    environment = {"PYTHONPATH": str(Path(mg.__file__).parents[1]), "PATH": "", "NUMBA_CACHE_DIR": str(folder)}
+    environment = {
+        "PYTHONPATH": str(Path(mg.__file__).parents[1]),
+        "PATH": "",
+        "NUMBA_CACHE_DIR": str(folder),
+        "MOVEGRAD_QUIET": "1",
+    }
     return subprocess.Popen(
         [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

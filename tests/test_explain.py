@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
+from movegrad._calls import observe
 from movegrad.engine.explain import returns_nothing
 from movegrad.problems.hypercube import FLIP
 
@@ -55,7 +56,7 @@ def vector_phi(data, solution):
 WRONG = {
     "a proposal without a ratio": (
         {"propose": bare_proposal},
-        r"propose of move 'flip' of Problem must return the pair \(move, .*, got an integer \(bare_proposal, .*_explain\.py:17\)\.",
+        r"propose of move 'flip' of Problem must return the pair \(move, .*, got an integer \(bare_proposal, .*_explain\.py:18\)\.",
     ),
     "a proposal that ends without a value": (
         {"propose": lost_proposal},
@@ -96,7 +97,7 @@ def test_what_observations_are_read_with_is_named_too():
     with pytest.raises(
         ValueError, match="contains of Problem must compile for a kernel, but plain_helper is a plain Python function"
     ):
-        mg.sampling.observe(problem, np.zeros((1, 3), np.uint8))
+        observe(problem, np.zeros((1, 3), np.uint8))
 
 
 @mg.jit

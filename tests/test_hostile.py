@@ -85,7 +85,7 @@ VALUES = [
 
 
 def own(**parts):
-    usual = {"data": TOP.data, "state": TOP.solution, "moves": TOP.moves, "size": 5, "prepare": TOP.functions.prepare}
+    usual = {"data": TOP.data, "state": TOP.state, "moves": TOP.moves, "size": 5, "prepare": TOP.functions.prepare}
     return mg.Problem(**(usual | parts))
 
 

@@ -117,7 +117,7 @@ def test_two_routes_are_one_solution_in_any_order():
     report = mg.check(problem).raise_if_wrong()
     assert report.solutions == 6
     np.testing.assert_allclose(mg.exact.marginals(problem, np.zeros(2)), 4 / 6)
-    ends = mg.sample(problem, np.zeros((12_000, 2)), steps=60, trace=0).state[:, 0]
+    ends = mg.sample(problem, np.zeros((12_000, 2)), steps=60, trace=0).solutions[:, 0]
     two_routes = (ends == [0, 0, 0]).all(1).mean()
     assert abs(two_routes - 1 / 6) < 5 * np.sqrt(5 / 36 / 12_000)  # 6e-7; 2/7 is 35 standard errors away
 
@@ -203,7 +203,7 @@ def test_ends_of_chains_follow_the_law():
     """n = 3, 26 plans: where 6000 independent chains end. χ² with k degrees exceeds k + 2√(kx) + 2x with probability < e⁻ˣ."""
     problem, chains, x = problem_of(3, 4, triangle=False), 6_000, np.log(1e6)
     theta, t = np.array([20.0, 35.0, 10.0]), 15.0
-    ends = mg.sample(problem, np.broadcast_to(theta, (chains, 3)), steps=600, temperature=t, trace=0).state[:, 0]
+    ends = mg.sample(problem, np.broadcast_to(theta, (chains, 3)), steps=600, temperature=t, trace=0).solutions[:, 0]
     table = Enumeration(problem)
     expected = chains * table.probabilities(theta, t)
     counts = (ends[:, None] == table.solutions[None]).all(2).sum(0)

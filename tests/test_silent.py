@@ -482,16 +482,11 @@ def observed(problem, y, start, dtype=None, ragged=False, **options):
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_labels_of_any_dtype_are_solutions(name, start, dtype, ragged):
-    """Floats, as loaders give them, are what integers are, or nothing is guessed."""
-    problem, floats = PROBLEMS[name], "float" in dtype
-    if name == "MIRRORED" and floats and start not in ("target", "data"):
-        with pytest.raises(ValueError, match=r"y_is must be 'solution' or 'mean' where y are floats and .* 3 entries, got None\."):
-            observed(problem, LABEL, STARTS[start], dtype, ragged)
+    """Floats, as loaders give them, are what integers are: what y is, is said and not guessed."""
+    problem = PROBLEMS[name]
+    np.testing.assert_array_equal(observed(problem, LABEL, STARTS[start], dtype, ragged), T_OF_LABEL[name])
+    if name == "MIRRORED" and start not in ("target", "data"):
         np.testing.assert_array_equal(observed(problem, LABEL, STARTS[start], dtype, ragged, y_is="mean"), LABEL)
-        options = {"y_is": "solution"}
-    else:
-        options = {}
-    np.testing.assert_array_equal(observed(problem, LABEL, STARTS[start], dtype, ragged, **options), T_OF_LABEL[name])
 
 
 def test_a_start_of_the_users_sees_labels_that_are_floats():
@@ -504,7 +499,7 @@ def test_a_start_of_the_users_sees_labels_that_are_floats():
 
     loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(PROBLEMS["CUBE"], steps=2), start=start)
     loss(torch.zeros(3), torch.tensor(LABEL, dtype=torch.float32))
-    loss(torch.zeros(3), torch.tensor([0.5, 0.25, 0.0]))
+    loss(torch.zeros(3), torch.tensor([0.5, 0.25, 0.0]), y_is="mean")
     np.testing.assert_array_equal(seen[0], [LABEL])
     assert seen[1] is None
 
@@ -513,8 +508,7 @@ def test_a_start_of_the_users_sees_labels_that_are_floats():
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_means_of_t_are_taken_as_they_are(name, ragged):
     mean = np.array([0.5, 0.25, 0.0, 1.0])[: PROBLEMS[name].size]
-    options = {"y_is": "mean"} if name == "MIRRORED" else {}
-    np.testing.assert_allclose(observed(PROBLEMS[name], mean, "random", ragged=ragged, **options), mean, atol=1e-15)
+    np.testing.assert_allclose(observed(PROBLEMS[name], mean, "random", ragged=ragged, y_is="mean"), mean, atol=1e-15)
     np.testing.assert_allclose(observed(PROBLEMS[name], mean, None, ragged=ragged, y_is="mean"), mean, atol=1e-15)
     whole = np.rint(mean).astype(int)
     np.testing.assert_allclose(observed(PROBLEMS[name], whole, None, ragged=ragged, y_is="mean"), whole, atol=1e-15)
@@ -530,7 +524,13 @@ def test_the_meaning_of_y_may_be_given_once_for_all():
 THIRD = [1 / 3] * 3
 MEANS = [
     # what is wrong, problem, y, options, what the message says
-    ("not in the set", TopK(3, 1), [1.0, 1.0, 0.0], {"start": "random"}, "y must be in the set or y_is 'mean', got .1 1 0."),
+    (
+        "not in the set",
+        TopK(3, 1),
+        [1.0, 1.0, 0.0],
+        {"start": "random"},
+        "y, unless y_is is 'mean', must be in the set, got .1 1 0.",
+    ),
     (
         "start",
         TopK(3, 1),
@@ -538,7 +538,13 @@ MEANS = [
         {"start": "target", "y_is": "mean"},
         "start must not be that of observed solutions .*, got 'target'",
     ),
-    ("fractions", TopK(3, 1), THIRD, {"start": "random", "y_is": "solution"}, "y must be in the set, got the entry 0.33"),
+    (
+        "fractions",
+        TopK(3, 1),
+        THIRD,
+        {"start": "random", "y_is": "solution"},
+        "y, unless y_is is 'mean', must be in the set, got the entry 0.33",
+    ),
     ("a word", TopK(3, 1), THIRD, {"y_is": "average"}, "y_is must be one of 'solution', 'mean', got 'average'"),
     ("size of a mean", LONGER, [0.0] * 3, {"y_is": "mean"}, r"y must have a last axis of 4 entries, got shape \(3,\)"),
     ("size of a solution", LONGER, [0.0] * 4, {"y_is": "solution"}, r"y must have a last axis of 3 entries, got shape \(4,\)"),
@@ -557,7 +563,7 @@ def test_a_mean_of_t_must_not_want_a_gradient():
     torch = pytest.importorskip("torch")
     loss, y = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(TopK(3, 1), steps=2)), torch.tensor(THIRD, requires_grad=True)
     with pytest.raises(ValueError, match=r"^y must not require a gradient, .*\.$"):
-        loss(torch.zeros(3), y, start="random")
+        loss(torch.zeros(3), y, start="random", y_is="mean")
 
 
 # --- masks, huge numbers, no examples ------------------------------------------------------------------------------------
@@ -791,7 +797,7 @@ TENSORS = {
     ),
     "labels of -1 and 1": (
         lambda torch: torch_loss(y=torch.tensor([-1.0, 1.0, 1.0, -1.0]), start="random"),
-        "y must be in the set or y_is 'mean', got the entry -1",
+        "y, unless y_is is 'mean', must be in the set, got the entry -1",
     ),
     "integers among theta": (
         lambda torch: mg.torch.LocalSearchLayer([CUBE, CUBE], steps=2)([torch.zeros(4), torch.zeros(4, dtype=torch.int64)]),

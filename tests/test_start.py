@@ -219,7 +219,7 @@ def request(problem, targets, *, examples=1, chains=1, seed=0, call=0, index=Non
 def test_target_starts_every_chain_of_an_example_at_its_observation():
     targets = np.eye(8, dtype=np.uint8)[:2]
     starts = mg.start.target(request(TOP, targets, examples=2, chains=3))
-    np.testing.assert_array_equal(np.stack(starts), np.repeat(targets[:, None], 3, axis=1))
+    np.testing.assert_array_equal(np.broadcast_to(starts, (2, 3, 8)), np.repeat(targets[:, None], 3, axis=1))
 
 
 def test_target_needs_one_observation_for_each_example():
@@ -315,13 +315,13 @@ def test_one_solution_for_each_chain_of_one_example():
 
 def test_one_solution_for_each_chain_of_each_example():
     starts = np.stack([[A, B, A], [B, B, A]])
-    np.testing.assert_array_equal(mg.sample(LAZY, np.zeros((2, 4)), steps=1, chains=3, start=starts).state, starts)
+    np.testing.assert_array_equal(mg.sample(LAZY, np.zeros((2, 4)), steps=1, chains=3, start=starts).solutions, starts)
 
 
 def test_the_ends_of_a_run_are_starts_of_the_next_for_every_shape_of_theta():
     for shape in ((), (3,), (2, 3)):
-        ends = mg.sample(CUBE, np.zeros((*shape, 4)), steps=50, chains=2).state
-        again = mg.sample(LAZY, np.zeros((*shape, 4)), steps=1, chains=2, start=ends).state
+        ends = mg.sample(CUBE, np.zeros((*shape, 4)), steps=50, chains=2).solutions
+        again = mg.sample(LAZY, np.zeros((*shape, 4)), steps=1, chains=2, start=ends).solutions
         np.testing.assert_array_equal(again, ends)
 
 

@@ -168,9 +168,11 @@ def test_mean_of_observations_needs_a_start_of_its_own():
     problem, theta = TopK(6, k=2), scores(6)
     average = torch.full((6,), 1 / 3, dtype=torch.float64)
     loss = FenchelYoungLoss(LocalSearchLayer(problem, steps=40, seed=2))
-    with pytest.raises(ValueError, match="y must be in the set"):
+    with pytest.raises(ValueError, match="y, unless y_is is 'mean', must be in the set"):
         loss(theta, average)
-    loss(theta, average, start="random").backward()
+    with pytest.raises(ValueError, match="start must not be that of observed solutions where y is a mean of T, got 'target'"):
+        loss(theta, average, start="target", y_is="mean")
+    loss(theta, average, start="random", y_is="mean").backward()
     mean = mg.sample(problem, theta.detach().numpy(), steps=40, seed=2).mean
     np.testing.assert_allclose(theta.grad.numpy(), mean - 1 / 3, atol=1e-12)
 

@@ -150,11 +150,11 @@ class Observed(NamedTuple):
     statistics: Any  # T(y): (n, d), or a list of (d,)
 
 
-def observe(problem: Problem, y: Any) -> Observed:
+def observe(problem: Problem, y: Any, name: str = "y") -> Observed:
     """Observed solutions (n, size), which must be in the set, and their T(y) (n, d)."""
     place = place_of(y)
-    solutions = place.solutions(y, problem, "y")
-    return Observed(solutions, place.observe(problem, solutions))
+    solutions = place.solutions(y, problem, name)
+    return Observed(solutions, place.observe(problem, solutions, name))
 
 
 def run_from(

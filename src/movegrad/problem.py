@@ -49,7 +49,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._validate import array_of, flag, function_of, instance_of, integer_in, native, positive, sequence, shown
-from movegrad.engine import RETURNS, is_jitted, jit, place, returns_nothing
+from movegrad.engine import RETURNS, defined_at, is_jitted, jit, returns_nothing
 
 __all__ = ["Functions", "Move", "Problem", "stay"]
 
@@ -244,7 +244,7 @@ def _check_function(function: Any, name: str, owner: str, arity: int, required: 
     if found != arity:
         raise ValueError(f"{what} must take {arity} arguments, got one that takes {found}.")
     if name in RETURNS and returns_nothing(function.py_func):
-        raise ValueError(f"{what} must return {RETURNS[name].text}, got a function without a return ({place(function)}).")
+        raise ValueError(f"{what} must return {RETURNS[name].text}, got a function without a return ({defined_at(function)}).")
 
 
 def _record(record: Any, what: str, one_dimensional: bool) -> Any:

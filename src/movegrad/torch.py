@@ -41,7 +41,6 @@ from movegrad._calls import (
     run_from,
 )
 from movegrad._validate import (
-    NotInSet,
     array_of,
     choice,
     encoded,
@@ -587,8 +586,7 @@ def _rows(problem: Problem, theta: Tensor, y: Any, y_is: str) -> Any:
     values = _beside(theta, y if isinstance(y, Tensor) else encoded(problem, y, "y"), "y")
     size = problem.size if y_is == "mean" else len(problem.solution)
     if values.ndim == 0 or values.shape[-1] != size:
-        hint = " (or y_is='mean')" if y_is == "solution" and values.ndim and values.shape[-1] == problem.size else ""
-        raise ValueError(f"y must have a last axis of {size} entries{hint}, got shape {tuple(values.shape)}.")
+        raise ValueError(f"y must have a last axis of {size} entries, got shape {tuple(values.shape)}.")
     return values
 
 
@@ -596,12 +594,7 @@ def _observed(problem: Problem, y: Any, y_is: str) -> Observed:
     """Solutions to start at (None where y are means) and T(y), as rows."""
     if y_is == "mean":
         return Observed(None, _means(problem, y))
-    try:
-        return observe(problem, y)
-    except NotInSet as error:
-        if not _is_float(y):
-            raise
-        raise NotInSet(f"{error} Give y_is='mean' if y are means of T.") from None
+    return observe(problem, y, "y, unless y_is is 'mean'," if _is_float(y) else "y")
 
 
 def _without_gradient(y: Any) -> None:

@@ -74,11 +74,11 @@ class Device:
         """Examples that run at once."""
         return examples
 
-    def observe(self, problem: Any, solutions: Any) -> Any:
+    def observe(self, problem: Any, solutions: Any, name: str) -> Any:
         """T(y) of solutions (n, size), which must be in the set: (n, d)."""
         from movegrad.cuda import launch
 
-        return launch.observe(self.arrays, problem, solutions)
+        return launch.observe(self.arrays, problem, solutions, name)
 
     def execute(
         self,

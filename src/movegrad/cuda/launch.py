@@ -48,7 +48,7 @@ def execute(
         return Run(batch, settings, memory.chains(steps), perf_counter() - since)
 
 
-def observe(arrays: Arrays, problem: Any, solutions: Any) -> Any:
+def observe(arrays: Arrays, problem: Any, solutions: Any, name: str) -> Any:
     """T(y) of solutions (n, size) on the device, which must be in the set: (n, d)."""
     n = len(solutions)
     with _current(arrays.index):
@@ -61,7 +61,7 @@ def observe(arrays: Arrays, problem: Any, solutions: Any) -> Any:
         _launcher(kernel, n, arrays.index, stream)(*places)
         bad = int(_found(arrays, wrong)[BAD_START])
     if bad < NOTHING_WRONG:
-        raise outside(problem, "y", arrays.numpy(solutions[bad]), f" in row {bad}")
+        raise outside(problem, name, arrays.numpy(solutions[bad]), f" in row {bad}")
     return out
 
 

@@ -17,7 +17,7 @@ from movegrad.engine.bind import Options
 from movegrad.engine.compile import is_jitted, jit, outline, pure
 from movegrad.engine.disk_cache import keep_on_disk
 from movegrad.engine.draws import ODOMETER_SIZE, categorical, coin, integer, leaf, stream_keys
-from movegrad.engine.explain import RETURNS, place, returns_nothing
+from movegrad.engine.explain import RETURNS, defined_at, returns_nothing
 from movegrad.engine.host import HOST
 from movegrad.engine.loop import (
     ACCEPTED,
@@ -56,6 +56,7 @@ __all__ = [
     "Settings",
     "categorical",
     "coin",
+    "defined_at",
     "get_threads",
     "integer",
     "is_jitted",
@@ -65,7 +66,6 @@ __all__ = [
     "leaf",
     "on_gpu",
     "outline",
-    "place",
     "place_of",
     "pure",
     "ragged_batch",

@@ -14,6 +14,7 @@ from movegrad.engine.compile import generate, inline, inner, kernel, specialize
 from movegrad.engine.draws import integer, uniform
 from movegrad.engine.loop import BUILD, DRAW, IMPROVE, NOT_IN_SET, Chain
 from movegrad.engine.reach import while_unchanged
+from movegrad.engine.reference import refer
 
 
 class Kind(NamedTuple):
@@ -53,7 +54,7 @@ def run(flat, table, chains, plan, heat, last, low, high):
             work, before = 0, instance
         entry, stop = begin * n + (c - e * n) * (end - begin), begin * n + (c - e * n + 1) * (end - begin)
         at, after, points = chains.state_at[0, c], chains.state_at[0, c + 1], chains.trace.shape[1]
-        chain = Chain({chain})
+        chain = refer(Chain({chain}))
         work = live(chain, plan, heat, last, chains.indices[e], c, since, work)
         if work < 0:
             return c if work == NOT_IN_SET else -2 - c
@@ -85,7 +86,7 @@ _CHAIN = {
 _OBSERVE = '''
 def observe(flat, table, instance, solutions, out, first, pause):
     """Write T(y) of each solution from the first one on; returns as ``run``."""
-    data, since = Data({data}), now()
+    data, since = refer(Data({data})), now()
     for n in range(first, len(solutions)):
         if not contains(data, solutions[n]):
             return n
@@ -121,7 +122,7 @@ def _state_text(fields: int) -> str:
 
 
 def _run_text(kind: Kind) -> str:
-    records = {"data": f"Data({_data_text(kind.data_axes)})", "state": f"State({_state_text(kind.state_fields)})"}
+    records = {"data": f"refer(Data({_data_text(kind.data_axes)}))", "state": f"refer(State({_state_text(kind.state_fields)}))"}
     return _RUN.format(chain=chain_text(_CHAIN | records))
 
 
@@ -145,7 +146,7 @@ def is_look(n):
     return n & (n - 1) == 0
 
 
-_CLOCK = {"now": now, "over": over, "is_look": is_look, "NOT_IN_SET": NOT_IN_SET}
+_CLOCK = {"refer": refer, "now": now, "over": over, "is_look": is_look, "NOT_IN_SET": NOT_IN_SET}
 
 
 # --- what stands for functions that a problem leaves out ----------------------------------------------------------------

@@ -43,11 +43,11 @@ def blame(problem: Any, target: str) -> str | None:
             takes = tuple(_argument(name, problem, found.get(owner)) for name in ARGUMENTS[part.name])
             returned = _returned(function, takes)
         except Exception as error:  # Numba raises more than its own errors
-            text, at = str(error), place(function, _line(function, str(error)))
+            text, at = str(error), defined_at(function, _line(function, str(error)))
             return f"{part.name} of {owner} must compile for {target}, but {reason(text)} ({at})."
         wanted = RETURNS.get(part.name)
         if wanted is not None and not wanted.fits(returned):
-            return f"{part.name} of {owner} must return {wanted.text}, got {_told(returned)} ({place(function)})."
+            return f"{part.name} of {owner} must return {wanted.text}, got {_told(returned)} ({defined_at(function)})."
         if part.name == "propose":
             found[owner] = returned[0]
     return None
@@ -162,7 +162,7 @@ def ends_without_value(problem: Any) -> str | None:
     for part in _parts(problem):
         lost = [end.line for end in _ends(part.function.py_func.__code__) if not end.gives]
         if part.name in RETURNS and lost:
-            wanted, at = RETURNS[part.name].text, place(part.function, lost[-1])
+            wanted, at = RETURNS[part.name].text, defined_at(part.function, lost[-1])
             return f"{part.name} of {part.owner} must always return {wanted}, got nothing at one of its ends ({at})."
     return None
 
@@ -248,7 +248,7 @@ _WORDS = {
 }
 
 
-def place(function: Any, line: int | None = None) -> str:
+def defined_at(function: Any, line: int | None = None) -> str:
     """Name, file and line of a function, by default that of its first return."""
     code = function.py_func.__code__
     if line is None:

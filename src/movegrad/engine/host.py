@@ -67,7 +67,7 @@ class Host:
 
     # --- work --------------------------------------------------------------------------------------------------------------
 
-    def observe(self, problem: Any, solutions: np.ndarray) -> np.ndarray:
+    def observe(self, problem: Any, solutions: np.ndarray, name: str) -> np.ndarray:
         """T(y) of solutions (n, size), which must be in the set: (n, d)."""
         layout, first, solutions = layout_of(problem), 0, np.ascontiguousarray(solutions)
         out, kernel = np.zeros((len(solutions), problem.size)), observe_kernel(layout.kind)
@@ -77,7 +77,7 @@ class Host:
         while first < len(solutions):  # again and again, lest Ctrl-C wait
             found = kernel(*layout.packed, 0, solutions, out, first, _TICKS)
             if found >= 0:
-                raise outside(problem, "y", solutions[found], f" in row {found}")
+                raise outside(problem, name, solutions[found], f" in row {found}")
             first = len(solutions) if found == -1 else -2 - found
         return out
 
