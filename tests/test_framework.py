@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -274,6 +275,16 @@ def test_results_go_to_folders_of_their_own(tmp_path):
 def test_tables_as_markdown():
     shown = table("T", "a", "b", lines=[["x", "1"], ["y", "2 ±3"]])
     assert markdown(shown) == "**T**\n\n| a | b |\n| --- | --- |\n| x | 1 |\n| y | 2 ±3 |\n"
+
+
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "mine_study.py").write_text(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(import_module("mine_study").STUDY, [])
+    assert "d = 5" in capsys.readouterr().out
+    assert list(read_record(tmp_path / "mine" / "out" / "quick" / "mean.json").rows) == ["d = 3", "d = 4", "d = 5"]
 
 
 # --- versions ------------------------------------------------------------------------------------------------------------
