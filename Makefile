@@ -27,12 +27,12 @@ bench: .venv/ready-bench
 	.venv/bin/python benchmarks/engine.py
 	.venv/bin/python benchmarks/routing.py
 
-# Beside the committed results, from which a run would only resume.
+# Results go to out/ beside each study, not to those that come with it.
 reproduce-convergence: .venv/ready
-	.venv/bin/python -m experiments.convergence --full --out experiments/convergence/out/full
+	.venv/bin/python -m experiments.convergence --full
 
 reproduce-recovery: .venv/ready
-	.venv/bin/python -m experiments.recovery --full --out experiments/recovery/out/full
+	.venv/bin/python -m experiments.recovery --full
 
 reproduce-knapsack: .venv/ready
 	$(PIP) --group knapsack

@@ -11,13 +11,16 @@ import platform
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+
+from experiments.version import UNKNOWN
 
 try:
     import fcntl
@@ -96,6 +99,14 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def write_rows(path: Path, content: dict[str, Any]) -> None:
+    """JSON with a line for each row: one can see what changed, and long rows do not fill pages."""
+    dumps = partial(json.dumps, ensure_ascii=False)
+    head = dumps({key: value for key, value in content.items() if key != "rows"}, indent=1)
+    lines = [f"  {dumps(key)}: {dumps(row)}" for key, row in content["rows"].items()]
+    write_text(path, head.removesuffix("\n}") + ',\n "rows": {\n' + ",\n".join(lines) + "\n }\n}\n")
+
+
 def write_json(path: Path, content: Any, indent: int | None = None) -> None:
     write_text(path, json.dumps(content, indent=indent))
 
@@ -135,16 +146,41 @@ def read_arrays(path: Path, *names: str, cure: str = COMPUTE) -> dict[str, np.nd
 
 # --- rows ----------------------------------------------------------------------------------------------------------------
 
+Row = dict[str, Any]  # values that JSON has
+Rows = dict[str, Row]
+
+
+class OtherVersion(ValueError):
+    """Rows that other code made: a run that adds to them would mix the two."""
+
+
+class Record(NamedTuple):
+    """What a file of rows holds."""
+
+    settings: dict[str, Any]
+    code: str
+    machine: str
+    rows: Rows
+
+
+def read_record(path: Path) -> Record:
+    content = read_json(path, "settings", "rows")
+    if not isinstance(content["rows"], dict) or not all(isinstance(row, dict) for row in content["rows"].values()):
+        raise Damaged(path, "its rows are none")
+    return Record(content["settings"], content.get("code", UNKNOWN), content.get("machine", "unknown machine"), content["rows"])
+
 
 class Store:
-    """Rows of a study by key, kept in one JSON file with the settings they belong to; other settings start anew.
+    """Rows of a part by key, kept in one JSON file with the settings and the code they belong to.
 
-    Processes that run the same study may share the file: a row is added under a lock to those that are there by then.
+    Other settings start anew; rows that other code made are refused. Processes that run the same study may share the file: a row is
+    added under a lock to those that are there by then. ``order``: of the keys in the file, whoever is first to compute them.
     """
 
-    def __init__(self, path: Path, settings: dict[str, Any], fresh: bool = False) -> None:
-        self.path, self.settings = path, json.loads(json.dumps(settings))
-        self.rows: dict[str, Any] = {}
+    def __init__(self, path: Path, settings: dict[str, Any], code: str, fresh: bool = False, order: Iterable[str] = ()) -> None:
+        self.path, self.settings, self.code = path, json.loads(json.dumps(settings)), code
+        self.place = {key: n for n, key in enumerate(order)}
+        self.rows: Rows = {}
         if fresh:
             with locked(path):
                 path.unlink(missing_ok=True)
@@ -153,42 +189,41 @@ class Store:
     def refresh(self) -> None:
         """Take over the rows on disk that belong to these settings; they come first, and where one is in both, disk is right."""
         saved = self._saved()
-        self.rows = {**saved, **self.rows, **saved}
+        self.rows = self._ordered({**saved, **self.rows, **saved})
 
-    def _saved(self) -> dict[str, Any]:
+    def _ordered(self, rows: Rows) -> Rows:
+        return dict(sorted(rows.items(), key=lambda item: self.place.get(item[0], -1)))
+
+    def _saved(self) -> Rows:
         try:
-            content = read_json(self.path, "settings", "rows")
+            saved = read_record(self.path)
         except FileNotFoundError:
             return {}
-        if not isinstance(content["rows"], dict) or not all(isinstance(row, dict) for row in content["rows"].values()):
-            raise Damaged(self.path, "its rows are none")
-        if content["settings"] == self.settings:
-            return content["rows"]
-        if self.rows:
-            raise ValueError(f"{self.path} was given to other settings by another process: give one another folder (--out).")
-        return {}
+        if saved.settings != self.settings:
+            if self.rows:
+                raise ValueError(f"{self.path} was given to other settings by another process: give one another folder (--out).")
+            return {}
+        if saved.code != self.code:
+            cure = "--fresh computes them anew, --out FOLDER keeps them apart, --report shows them as they are"
+            raise OtherVersion(f"{self.path} has rows of other code ({saved.code}; this is {self.code}): {cure}.")
+        return saved.rows
 
-    def get(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def get(self, key: str, compute: Callable[[], Row]) -> Row:
         """The row of this key: computed, with the seconds it took, unless an earlier run or another process did."""
         if key not in self.rows:
             self.refresh()
         if key not in self.rows:
             begin = perf_counter()
             row = compute()
-            self.add(key, {**row, "seconds": round(perf_counter() - begin, 3)})
+            self.add(key, {**row, "seconds": row.get("seconds", round(perf_counter() - begin, 3))})
         return self.rows[key]
 
-    def add(self, key: str, row: dict[str, Any]) -> None:
+    def add(self, key: str, row: Row) -> None:
         """Keep a row, unless another process was first."""
         with locked(self.path):
             self.refresh()
-            self.rows.setdefault(key, row)
-            write_json(self.path, {"settings": self.settings, **machine(), "rows": self.rows}, indent=1)
-
-    @property
-    def seconds(self) -> float:
-        """Time that all rows took."""
-        return sum(row["seconds"] for row in self.rows.values())
+            self.rows = self._ordered(self.rows if key in self.rows else {**self.rows, key: row})
+            write_rows(self.path, {"settings": self.settings, **machine(), "code": self.code, "rows": self.rows})
 
 
 def machine() -> dict[str, str]:

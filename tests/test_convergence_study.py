@@ -12,7 +12,9 @@ pytest.importorskip("rich")
 
 import movegrad as mg
 from experiments.convergence import burnin, chains, estimators, guided, measure, onestep, temperature
-from experiments.convergence.study import Part, flat, number, run_part, seconds, tidy
+from experiments.display import number, seconds
+from experiments.framework import Part, run_part
+from experiments.statistics import tidy
 from movegrad.problems import Hypercube, TopK
 
 HYPERCUBE, TOP_K = measure.SMALL
@@ -62,54 +64,58 @@ def content(path: Path) -> dict:
     return untimed(json.loads(path.read_text(encoding="utf-8")))
 
 
+def tiny(name: str, seed: int = 0) -> Part:
+    part, settings = TINY[name]
+    return part._replace(settings=replace(settings, seed=seed))
+
+
 @pytest.mark.parametrize("name", TINY)
 def test_a_tiny_run_of_each_part_writes_results_tables_and_figures(name, tmp_path):
-    part, settings = TINY[name]
-    rows = run_part(part, settings, 0, tmp_path)
+    shown = []
+    rows = run_part(tiny(name), tmp_path, show=shown.append)
     saved = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
     assert saved["rows"] == rows
     assert saved["settings"]["seed"] == 0
-    for kind in {row["table"] for row in rows.values()}:
-        header, *lines = (tmp_path / f"{name}_{kind}.csv").read_text(encoding="utf-8").splitlines()
-        assert len(lines) >= 2
-        assert all(len(line.split(",")) >= len(header.split(",")) for line in lines)
-    assert "┏" in (tmp_path / f"{name}.txt").read_text(encoding="utf-8")
+    assert shown
+    assert all(table.row_count for table in shown)
     made = {path.stem for path in tmp_path.glob("*.png")}
-    assert made == {figure for figure in FIGURES if figure.startswith(name)} == {path.stem for path in tmp_path.glob("*.pdf")}
+    assert made == {figure for figure in FIGURES if figure.startswith(name)}
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".png", ".lock"}
 
 
 @pytest.mark.parametrize("name", ["chains", "estimators"])
 def test_a_killed_run_resumes_to_the_same_result(name, tmp_path):
-    part, settings = TINY[name]
-    run_part(part, settings, 3, tmp_path / "whole")
+    part = tiny(name, 3)
+    run_part(part, tmp_path / "whole")
 
-    def dying(settings, seed):
-        tasks = list(part.tasks(settings, seed).items())
+    def dying(settings):
+        tasks = list(part.tasks(settings).items())
         return {**dict(tasks[:1]), "killed": killed, **dict(tasks[1:])}
 
     def killed():
         raise KeyboardInterrupt
 
+    dying.__module__ = part.tasks.__module__
     with pytest.raises(KeyboardInterrupt):
-        run_part(part._replace(tasks=dying), settings, 3, tmp_path / "cut")
+        run_part(part._replace(tasks=dying), tmp_path / "cut")
     assert len(content(tmp_path / "cut" / f"{name}.json")["rows"]) == 1
-    run_part(part, settings, 3, tmp_path / "cut")
+    run_part(part, tmp_path / "cut")
     assert content(tmp_path / "cut" / f"{name}.json") == content(tmp_path / "whole" / f"{name}.json")
 
 
 def test_a_finished_run_computes_nothing_again_and_other_settings_do(tmp_path):
     count = []
-    settings = TINY["onestep"][1]
 
-    def tasks(settings, seed):
-        return {"only": lambda: count.append(1) or {"table": "rows", "x": [settings.instances, 2]}}
+    def tasks(settings):
+        return {"only": lambda: count.append(1) or {"x": [settings.instances, 2]}}
 
-    part = Part("counted", settings, settings, tasks, lambda s, r: [], lambda s, r: {})
-    run_part(part, settings, 0, tmp_path)
-    run_part(part, settings, 0, tmp_path)
+    part = Part("counted", TINY["onestep"][1], tasks, lambda s, r: [])
+    other = part._replace(settings=replace(part.settings, instances=7))
+    run_part(part, tmp_path)
+    run_part(part, tmp_path)
     assert len(count) == 1
-    assert run_part(part, replace(settings, instances=7), 0, tmp_path)["only"]["x"] == [7, 2]
-    run_part(part, replace(settings, instances=7), 0, tmp_path, fresh=True)
+    assert run_part(other, tmp_path)["only"]["x"] == [7, 2]
+    run_part(other, tmp_path, fresh=True)
     assert len(count) == 3
 
 
@@ -206,9 +212,8 @@ def test_steps_to_reach():
     assert guided.steps_to_reach(grid, errors, 0.001) is None
 
 
-def test_rows_become_lines_of_a_table():
-    rows = [{"table": "x", "a": 1, "b": [2, 3], "seconds": 1.5}, {"table": "x", "a": 4, "b": [5, 6]}]
-    assert flat(rows) == (["a", "b"], [[1, 2], [1, 3], [4, 5], [4, 6]])
-    assert tidy({"a": np.float64(1 / 3), "b": np.array([1, 2]), "c": float("nan")}) == {"a": 0.333333, "b": [1, 2], "c": None}
+def test_rows_are_plain_values_and_cells_short():
+    row = {"a": np.float64(1 / 3), "b": np.array([1, 2]), "c": float("nan"), "d": np.bool_(True)}
+    assert tidy(row) == {"a": 0.3333333, "b": [1, 2], "c": None, "d": True}
     assert (number(None), number(0.12345), number(0.12345, 0.01)) == ("–", "0.123", "0.123 ±0.01")
     assert (seconds(None), seconds(2.5e-8), seconds(0.0012), seconds(12.0)) == ("–", "25 ns", "1.2 ms", "12 s")

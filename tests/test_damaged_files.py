@@ -24,7 +24,7 @@ def assert_damaged(call, path, cure):
 @pytest.mark.parametrize("rows", [3, [], {"a": 3}, {"a": {}, "b": None}])
 def test_a_store_of_something_else(tmp_path, rows):
     write_json(tmp_path / "rows.json", {"settings": {"n": 1}, "rows": rows})
-    assert_damaged(lambda: Store(tmp_path / "rows.json", {"n": 1}), tmp_path / "rows.json", ANEW)
+    assert_damaged(lambda: Store(tmp_path / "rows.json", {"n": 1}, "1.0"), tmp_path / "rows.json", ANEW)
 
 
 @pytest.mark.parametrize(

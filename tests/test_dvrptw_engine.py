@@ -3,12 +3,15 @@
 import json
 import os
 import signal
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
+from experiments.dvrptw import engine as engine_module
 from experiments.dvrptw.engine import Engine, Task, WorkerDied, start_ray
+from experiments.version import version
 
 HERE = "tests.test_dvrptw_engine"
 
@@ -110,6 +113,15 @@ def test_a_dead_worker_is_replaced_and_nothing_is_lost_or_done_twice(apart, tmp_
     assert sorted(counted) == [0, 1, 4, 9, 16, 25], "each result is kept once"
 
 
+def test_results_of_other_code_are_kept_apart(tmp_path, monkeypatch):
+    log, cache, engine = tmp_path / "log", tmp_path / "cache", Engine(workers=0)
+    engine.run(squares(log, 2), cache)
+    monkeypatch.setattr(engine_module, "version", lambda module: "another")
+    engine.run(squares(log, 2), cache)
+    assert done(log) == [0, 0, 1, 1]
+    assert {json.loads(path.read_text())["code"] for path in cache.glob("*.json")} == {version(HERE), "another"}
+
+
 def test_a_task_that_always_kills_its_worker_is_given_up(apart, tmp_path):
     log, cache = tmp_path / "log", tmp_path / "cache"
     tasks = [Task(f"{HERE}:victim", {"number": i, "log": str(log), "fatal": 0, "deaths": 99}) for i in range(1)]
@@ -122,7 +134,10 @@ def test_a_local_ray_listens_on_this_machine_alone(cluster):
     import psutil  # comes with Ray
 
     family = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    connections = [c for process in family for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    connections = []
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # workers that an earlier test killed
+            connections += [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     assert len(connections) >= 3, "at least the store of the cluster, its node and this process"
     addresses = {ip_address(c.laddr.ip.removeprefix("::ffff:")) for c in connections}
     assert all(address.is_loopback for address in addresses), addresses

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from threading import get_ident
 
@@ -21,7 +22,6 @@ from rich.console import Console
 import movegrad as mg
 from experiments.dvrptw import engine, report, studies
 from experiments.dvrptw import train as train_module
-from experiments.dvrptw.__main__ import anticipative_reference, bench_of, main, parsed, study
 from experiments.dvrptw.data import Source
 from experiments.dvrptw.engine import Engine
 from experiments.dvrptw.evaluate import Judge, play
@@ -32,7 +32,10 @@ from experiments.dvrptw.layers import KINDS, LayerSettings, Prepared, make_layer
 from experiments.dvrptw.models import Architecture, PrizeModel, graph, load, predict, save
 from experiments.dvrptw.policies import Policy
 from experiments.dvrptw.solver import Budget, restricted, served
+from experiments.dvrptw.study import STUDY, bench_of, main, parsed
 from experiments.dvrptw.train import Splits, Training, train
+from experiments.framework import run
+from experiments.store import read_record
 
 SOURCE = Source(None, 8, 25)
 LABELING = Labeling(Budget(iterations=100))
@@ -207,8 +210,23 @@ def test_seeds_differ_and_names_tell_runs_apart(splits, tmp_path):
     one = train(splits, replace(SMALL, epochs=1), tmp_path / "one")
     two = train(splits, replace(SMALL, epochs=1, seed=1), tmp_path / "two")
     assert one["epochs"][1]["error"] != two["epochs"][1]["error"]
-    names = {SMALL.name, replace(SMALL, seed=1).name, replace(SMALL, rate=1e-3).name, replace(SMALL, epochs=9).name}
-    assert len(names) == 4
+    others = (SMALL, replace(SMALL, seed=1), replace(SMALL, rate=1e-3), replace(SMALL, epochs=9))
+    assert len({splits.folder(tmp_path, training) for training in others}) == 4
+
+
+def test_runs_are_kept_apart_by_days_labels_and_code(splits, tmp_path, monkeypatch):
+    changed = (
+        replace(splits, train=splits.train[:1]),
+        replace(splits, validation=splits.train[:1]),
+        replace(splits, labeling=Labeling(Budget(iterations=200))),
+        replace(splits, source=Source(None, 9, 25)),
+    )
+    folders = {other.folder(tmp_path, SMALL) for other in (splits, *changed)}
+    monkeypatch.setattr(train_module, "version", lambda module: "another")
+    assert len(folders | {splits.folder(tmp_path, SMALL)}) == 6
+    assert replace(splits, cache=tmp_path).folder(tmp_path, SMALL) == splits.folder(tmp_path, SMALL), (
+        "where things lie is no matter"
+    )
 
 
 def test_training_imitates_the_label(prepared):
@@ -263,28 +281,48 @@ def tiny_study(out: Path, *words: str) -> list[str]:
     return ["study", "--out", str(out), "--workers", "0", *options, *words]
 
 
+def run_study(out: Path, *words: str) -> str:
+    """What is printed, as Markdown."""
+    console = Console(record=True, quiet=False, file=StringIO(), width=400)
+    run(STUDY, parsed(tiny_study(out, "--markdown", *words)), console)
+    return console.export_text()
+
+
 @pytest.fixture(scope="module")
-def study_folder(tmp_path_factory):
+def study_run(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
-    options = parsed(tiny_study(out, "--only", "anticipative", "policies", "budget", "starts"))
-    study(options, Console(quiet=True))
-    return out
+    return out, run_study(out, "--only", "anticipative", "policies", "budget", "starts")
 
 
-def test_the_study_writes_tables_figures_and_rows(study_folder):
-    for name in ("policies", "budget", "starts"):
-        for ending in (".json", ".txt", ".md", "_days.csv", "_waves.csv"):
-            assert (study_folder / f"{name}{ending}").stat().st_size > 50
+def test_the_study_writes_tables_figures_and_rows(study_run):
+    out, shown = study_run
+    assert {path.name for path in out.iterdir() if path.suffix in (".json", ".png")} == {
+        *("anticipative.json", "policies.json", "budget.json", "starts.json"),
+        *("budget.png", "starts.png"),
+    }
     for name in ("budget", "starts"):
-        assert (study_folder / f"{name}.png").stat().st_size > 5000
-    rows = json.loads((study_folder / "budget.json").read_text())["rows"]
+        assert (out / f"{name}.png").stat().st_size > 5000
+    rows = list(read_record(out / "budget.json").rows.values())
     assert [(row["kind"], row["seed"]) for row in rows] == [(k, s) for k in ("pfy", "target", "heuristic") for s in (0, 1)]
-    assert all(len(row["costs"]) == 2 and len(row["validation"]) == 2 for row in rows)
-    assert "| 1 ms, t = 100 | chain, heuristic(target) | PFY, PyVRP |" in (study_folder / "budget.md").read_text()
+    for row in rows:
+        assert len(row["costs"]) == len(row["validation"]) == 2
+        assert [sum(wave[-1] for wave in day) for day in row["waves"]] == row["costs"]
+    assert "| 1 ms, t = 100 | chain, heuristic(target) | PFY, PyVRP |" in shown
 
 
-def test_a_second_run_reads_everything(study_folder, monkeypatch):
-    before = (study_folder / "budget.json").read_text()
+def test_a_second_run_reads_everything(study_run, monkeypatch):
+    out, _ = study_run
+    before = (out / "budget.json").read_text()
+    monkeypatch.setattr(engine, "call", lambda task: pytest.fail(f"{task.function} ran again"))
+    run_study(out, "--only", "budget")
+    assert (out / "budget.json").read_text() == before
+    (out / "policies.json").unlink()  # days played are kept besides
+    run_study(out, "--only", "policies")
+
+
+def test_models_and_days_that_are_kept_give_the_rows_again(study_run, monkeypatch):
+    out, _ = study_run
+    before = read_record(out / "budget.json")
 
     def computed(task):
         assert task.function.endswith("train_task"), f"{task.function} ran again"
@@ -292,32 +330,45 @@ def test_a_second_run_reads_everything(study_folder, monkeypatch):
         return json.loads((Path(task.arguments["folder"]) / "history.json").read_text())
 
     monkeypatch.setattr(engine, "call", computed)
-    study(parsed(tiny_study(study_folder, "--only", "budget")), Console(quiet=True))
-    assert (study_folder / "budget.json").read_text() == before
+    run_study(out, "--only", "budget", "--fresh")
+    assert read_record(out / "budget.json") == before
 
 
-def test_gaps_are_measured_from_hindsight_where_it_is_known(study_folder, tmp_path):
-    bench = bench_of(parsed(tiny_study(study_folder)))
-    others = studies.policy_rows(bench)
-    costs = anticipative_reference(study_folder / "anticipative.json", bench.test)
-    greedy = np.array(next(row["costs"] for row in others if row["policy"] == "greedy"))
-    assert (costs <= greedy).all(), "a run in hindsight starts from the greedy routes"
-    assert anticipative_reference(tmp_path / "none.json", bench.test) is None
-    study(parsed(tiny_study(tmp_path, "--only", "policies")), Console(quiet=True))
-    assert "| greedy | 0.00 ±0.00 |" in (tmp_path / "policies.md").read_text()
-    assert "| greedy | 0.00" not in (study_folder / "policies.md").read_text()
-    assert "paper's best" not in (study_folder / "budget.md").read_text(), "generated days cannot be compared with the paper's"
+def test_gaps_are_measured_from_hindsight_where_it_is_known(study_run, tmp_path):
+    out, shown = study_run
+    settings = bench_of(parsed(tiny_study(out))).played
+    found = report.reference(out, settings)
+    greedy = next(row["costs"] for row in found.policies if row["policy"] == "greedy")
+    assert found.hindsight
+    assert (found.costs <= greedy).all(), "a run in hindsight starts from the greedy routes"
+    with pytest.raises(ValueError, match="--only policies plays these days"):
+        report.reference(out, replace(settings, arrivals=9))
+    alone = run_study(tmp_path, "--only", "policies")
+    assert "gaps over greedy" in alone
+    assert "| greedy | 0.00 ±0.00 |" in alone
+    assert "| greedy | 0.00" not in shown
+    assert "gaps over greedy" not in shown
+    assert "paper's best" not in shown, "generated days cannot be compared with the paper's"
 
 
-def test_the_papers_figures_stand_beside_ours(study_folder):
-    rows = json.loads((study_folder / "budget.json").read_text())["rows"]
-    header, *lines = report.part_grid(studies.PARTS["budget"], rows, np.ones(2), papers=True)
+def test_a_report_shows_the_same_and_computes_nothing(study_run, monkeypatch):
+    out, shown = study_run
+    monkeypatch.setattr(engine, "call", lambda task: pytest.fail(f"{task.function} ran"))
+    monkeypatch.setattr(studies, "hindsight", lambda *_: pytest.fail("days were solved"))
+    again = run_study(out, "--report")
+    tables = lambda text: [line for line in text.splitlines() if line.startswith(("|", "**"))]  # noqa: E731
+    assert tables(again) == tables(shown)
+
+
+def test_the_papers_figures_stand_beside_ours(study_run):
+    rows = list(read_record(study_run[0] / "budget.json").rows.values())
+    header, *lines = report.part_grid(rows, np.ones(2), papers=True)
     assert [(line[0], line[header.index("paper's best")]) for line in lines] == [
         ("PFY, PyVRP", "65.2"),
         ("chain, target", "10.0"),
         ("chain, heuristic(target)", "7.8"),
     ]
-    figure = report.part_figure(studies.PARTS["budget"], rows, np.ones(2), papers=True)
+    figure = report.part_figure(studies.COMPARISONS["budget"], rows, np.ones(2), papers=True)
     assert sum(line.get_linestyle() == "--" for line in figure.axes[0].lines) == 4  # one for the legend
     figure.clear()
 
@@ -339,7 +390,7 @@ def test_other_commands(tmp_path, capsys):
     assert (trained["kind"], trained["steps"], trained["samples"], trained["sigma"]) == ("pfy", 5, 2, 3.0)
     shown = run("evaluate", "--policy", "greedy", str(model), "--iterations", "5", *sizes)
     assert "0.00" in shown
-    assert (tmp_path / "evaluation_waves.csv").exists()
+    assert [row["policy"] for row in read_record(tmp_path / "evaluation.json").rows.values()] == ["greedy", model.name]
     assert "day.html" in run("picture", "--policy", str(model), "--iterations", "5", *sizes)
     with pytest.raises(SystemExit, match=r"splits\.json"):
         main(["--data", str(tmp_path)])

@@ -11,11 +11,13 @@ pytest.importorskip("pyepo")
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
-from experiments.common import student_interval
-from experiments.knapsack import benchmark, data, methods, solve, study, sweep, tune
-from experiments.knapsack.settings import Data, Limited, Size, Sweep, Training
+from experiments.framework import run_part
+from experiments.knapsack import benchmark, data, methods, solve, sweep, tune
+from experiments.knapsack.runs import Choice
+from experiments.knapsack.settings import QUICK, Data, Limited, Size, Sweep, Training
 from experiments.knapsack.solvers import Pool, make_solver
 from experiments.knapsack.train import Bench
+from experiments.statistics import student_interval
 
 ANNEALING = Limited("movegrad", 0.002)
 TINY = Size(
@@ -23,7 +25,7 @@ TINY = Size(
     Training(epochs=3, validate=ANNEALING, decide=ANNEALING, probes=(1, 3), repeats=4),
     Sweep((0.1, 1.0), (0.1, 1.0), 5),
 )
-BOTH = study.Choice(("ours", "mse"), (0, 1))
+BOTH = Choice(("ours", "mse"), (0, 1))
 
 
 @pytest.fixture
@@ -45,36 +47,37 @@ def untimed(rows):
 
 def test_benchmark_runs_and_resumes(bench, tmp_path):
     out = tmp_path / "run"
-    rows = study.run_part(benchmark.PART, bench, BOTH, out)
+    rows = run_part(benchmark.part(bench, BOTH), out)
     assert len(rows) == 4
     for row in rows.values():
         assert -0.01 <= row["test"] < 1
         assert row["best_validation"] == min(row["validation"]) == row["validation"][row["best_epoch"] - 1]
         assert [v is not None for v in row["variance"]] == [True, False, True]
         assert (row["variance"][0] > 0) == (row["method"] == "ours")
-    names = {"benchmark.json", "benchmark_runs.csv", "benchmark_runs_epochs.csv", "benchmark.txt", "benchmark.png"}
-    assert names <= {path.name for path in out.iterdir()}
+    names = {"benchmark.json", "benchmark.png", "benchmark_training.png", ".benchmark.json.lock"}
+    assert names == {path.name for path in out.iterdir()}
     part = json.loads((out / "benchmark.json").read_text())
     part["rows"].pop(next(iter(part["rows"])))  # a run that was killed
     (out / "benchmark.json").write_text(json.dumps(part))
-    again = study.run_part(benchmark.PART, bench, BOTH, out)
+    again = run_part(benchmark.part(bench, BOTH), out)
     assert untimed(again) == untimed(rows)
-    fewer = study.run_part(benchmark.PART, bench, study.Choice(("mse",), (0,)), out)
+    fewer = run_part(benchmark.part(bench, Choice(("mse",), (0,))), out)
     assert fewer == again  # rows of other methods stay
 
 
 def test_other_parts_run(bench, tmp_path, monkeypatch):
     fall = methods.Schedule(4, 1e-2)
     monkeypatch.setattr(tune, "variants", lambda: [tune.variant("ours", temperature=3.0), tune.variant("mse", fall)])
-    rows = study.run_part(tune.PART, bench, study.Choice(("ours", "mse"), (0,)), tmp_path)
+    rows = run_part(tune.part(bench, Choice(("ours", "mse"), (0,))), tmp_path)
     assert len(rows) == 2
     assert all("test" not in row and row["seed"] == tune.OFFSET for row in rows.values())
     assert [len(row["epoch"]) for row in rows.values()] == [3, 4]
+    shown = []
     monkeypatch.setattr(benchmark, "TUNED", {"ours-spo": fall, "mse": fall})
-    rows = study.run_part(benchmark.TUNED_PART, bench, study.Choice(("ours-spo", "mse", "ours"), (0, 1)), tmp_path)
+    rows = run_part(benchmark.tuned_part(bench, Choice(("ours-spo", "mse", "ours"), (0, 1))), tmp_path, show=shown.append)
     assert [row["method"] for row in rows.values()] == ["ours-spo", "mse"] * 2
-    assert "mse" in (tmp_path / "tuned.txt").read_text().split("paired")[1]  # ours is compared with it
-    rows = study.run_part(sweep.PART, bench, study.Choice(("ours", "ours-spo", "mse"), (0,)), tmp_path)
+    assert list(shown[1].columns[0].cells) == ["mse"]  # ours is compared with it
+    rows = run_part(sweep.part(bench, Choice(("ours", "ours-spo", "mse"), (0,))), tmp_path)
     swept = [(row["limit_ms"], row["method"]) for row in rows.values() if row["table"] == "runs"]
     assert swept == [(0.1, "ours"), (1.0, "ours"), (1.0, "ours-spo")]
     assert [row["limit_ms"] for row in rows.values() if row["table"] == "gap"] == [0.1, 1.0]
@@ -83,7 +86,7 @@ def test_other_parts_run(bench, tmp_path, monkeypatch):
 
 def test_solvers_are_compared(bench, tmp_path, monkeypatch):
     monkeypatch.setattr(solve, "SOLVERS", ("movegrad",))
-    rows = study.run_part(solve.PART, bench, study.Choice((), ()), tmp_path)
+    rows = run_part(solve.part(bench, Choice((), ())), tmp_path)
     assert [row["limit_ms"] for row in rows.values()] == [0.1, 1.0]
     for row in rows.values():
         assert row["instances"] == 5
@@ -143,6 +146,14 @@ def test_labels_resume(tmp_path):
     np.testing.assert_array_equal(data.labels(TINY.data, costs, done, tmp_path), y)
     assert done.calls == 0
     assert data.labels_path(replace(TINY.data, seed=1), tmp_path) != data.labels_path(TINY.data, tmp_path)
+
+
+def test_labels_of_other_code_are_kept_apart_but_for_those_that_come_with_the_study(tmp_path, monkeypatch):
+    ours, committed = data.labels_path(QUICK.data, tmp_path), data.labels_path(QUICK.data, data.COMMITTED)
+    assert committed.exists()
+    monkeypatch.setattr(data, "version", lambda module: "another")
+    assert data.labels_path(QUICK.data, tmp_path) != ours
+    assert data.labels_path(QUICK.data, data.COMMITTED) == committed
 
 
 def best_value(weights, capacities, values):

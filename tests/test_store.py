@@ -10,11 +10,24 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
-from experiments.common import save_figure
-from experiments.store import Damaged, Store, locked, read_arrays, read_json, replacing, write_arrays, write_json, write_text
+from experiments.display import save_figure
+from experiments.store import (
+    Damaged,
+    OtherVersion,
+    Store,
+    locked,
+    read_arrays,
+    read_json,
+    read_record,
+    replacing,
+    write_arrays,
+    write_json,
+    write_text,
+)
+from experiments.version import UNKNOWN
 
 WRITERS, ROWS = 4, 20
-SETTINGS = {"sizes": (1, 2)}
+SETTINGS, CODE = {"sizes": (1, 2)}, "1.0+abc"
 
 
 class Solver:
@@ -37,7 +50,7 @@ def write_all(folder: Path, writer: int, ready) -> None:
     from experiments.knapsack import data
     from experiments.knapsack.settings import Data
 
-    store = Store(folder / "rows.json", SETTINGS)
+    store = Store(folder / "rows.json", SETTINGS, CODE)
     ready.wait()
     for i in range(ROWS):
         store.get(f"{writer} | {i}", lambda i=i: {"value": i})
@@ -48,7 +61,7 @@ def write_all(folder: Path, writer: int, ready) -> None:
             write_json(folder / "count.json", count + 1)
     labels = data.labels(Data(380, 10, 10, items=5), values(), Solver(), folder)
     np.testing.assert_array_equal(labels, values() > 0)
-    save_figure(plt.figure(figsize=(1, 1)), folder, "figure")
+    save_figure(plt.figure(figsize=(1, 1)), folder / "figure.png")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +79,7 @@ def folder(tmp_path_factory):
 
 
 def test_no_row_of_any_process_is_lost(folder):
-    store = Store(folder / "rows.json", SETTINGS)
+    store = Store(folder / "rows.json", SETTINGS, CODE)
     expected = {f"{writer} | {i}": i for writer in range(WRITERS) for i in range(ROWS)}
     assert {key: row["value"] for key, row in store.rows.items() if not key.startswith("all")} == expected
     assert len(store.rows) == (WRITERS + 1) * ROWS
@@ -79,22 +92,21 @@ def test_files_that_several_processes_replace_are_whole_and_nothing_is_left_over
     content = read_arrays(labels)
     assert content["done"] == 400
     np.testing.assert_array_equal(content["solutions"], values() > 0)
-    for name in ("figure.png", "figure.pdf"):
-        assert (folder / name).stat().st_size > 200
+    assert (folder / "figure.png").stat().st_size > 200
     assert not [path.name for path in folder.iterdir() if "tmp" in path.name or "part" in path.name]
 
 
 def test_a_store_has_the_rows_of_its_settings(tmp_path):
     path = tmp_path / "rows.json"
-    first, second = (Store(path, SETTINGS) for _ in range(2))
+    first, second = (Store(path, SETTINGS, CODE) for _ in range(2))
     first.get("x", lambda: {"v": 1})
     second.get("y", lambda: {"v": 2})
     assert second.get("x", lambda: pytest.fail("it is there")) == first.rows["x"]
-    assert set(Store(path, SETTINGS).rows) == {"x", "y"}
-    assert not Store(path, {"sizes": 3}).rows
-    assert not Store(path, SETTINGS, fresh=True).rows
+    assert set(Store(path, SETTINGS, CODE).rows) == {"x", "y"}
+    assert not Store(path, {"sizes": 3}, CODE).rows
+    assert not Store(path, SETTINGS, CODE, fresh=True).rows
     first.get("z", lambda: {"v": 3})
-    assert set(Store(path, SETTINGS).rows) == {"x", "z"}, "rows that a process has are kept, even where others begin afresh"
+    assert set(Store(path, SETTINGS, CODE).rows) == {"x", "z"}, "rows that a process has are kept, even where others begin afresh"
 
 
 def test_labels_of_a_process_that_is_behind_do_not_undo_those_of_another(tmp_path):
@@ -108,12 +120,43 @@ def test_labels_of_a_process_that_is_behind_do_not_undo_those_of_another(tmp_pat
 
 
 def test_two_studies_with_other_settings_do_not_share_a_file(tmp_path):
-    one, other = Store(tmp_path / "rows.json", {"a": 1}), Store(tmp_path / "rows.json", {"a": 2})
+    one, other = Store(tmp_path / "rows.json", {"a": 1}, CODE), Store(tmp_path / "rows.json", {"a": 2}, CODE)
     one.get("x", dict)
     other.get("x", dict)
     with pytest.raises(ValueError, match=r"rows\.json was given to other settings by another process: .* another folder \(--out\)"):
         one.get("y", dict)
     assert json.loads((tmp_path / "rows.json").read_text())["settings"] == {"a": 2}
+
+
+def test_rows_of_other_code_are_refused_and_kept(tmp_path):
+    path = tmp_path / "rows.json"
+    Store(path, SETTINGS, "1.0+abc").get("x", lambda: {"v": 1})
+    before = path.read_bytes()
+    sentence = r"rows\.json has rows of other code \(1\.0\+abc; this is 1\.1\+def\): --fresh .*, --out FOLDER .*, --report .*\.$"
+    with pytest.raises(OtherVersion, match=sentence):
+        Store(path, SETTINGS, "1.1+def")
+    assert path.read_bytes() == before
+    running = Store(path, SETTINGS, "1.0+abc")
+    Store(path, SETTINGS, "1.1+def", fresh=True).get("y", lambda: {"v": 2})
+    with pytest.raises(OtherVersion, match=r"1\.1\+def; this is 1\.0\+abc"):
+        running.get("z", lambda: {"v": 3})
+    assert set(read_record(path).rows) == {"y"}
+    content = json.loads(path.read_text())
+    del content["code"]
+    write_json(path, content)
+    assert read_record(path).code == UNKNOWN
+    with pytest.raises(OtherVersion, match=UNKNOWN):
+        Store(path, SETTINGS, "1.1+def")
+
+
+def test_rows_have_a_line_each_in_the_given_order(tmp_path):
+    path, order = tmp_path / "rows.json", ("κ", "b", "c")
+    Store(path, SETTINGS, CODE, order=order).get("c", lambda: {"v": [1, 2], "seconds": 7.0})
+    Store(path, SETTINGS, CODE).get("other", dict)
+    for key in ("b", "κ"):
+        Store(path, SETTINGS, CODE, order=order).get(key, dict)
+    assert list(read_record(path).rows) == ["other", *order]
+    assert '\n  "c": {"v": [1, 2], "seconds": 7.0}\n' in path.read_text(encoding="utf-8"), "a time of its own stays"
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -133,8 +176,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
 def test_a_damaged_store_is_named(tmp_path, content):
     (tmp_path / "rows.json").write_bytes(content)
     with pytest.raises(Damaged, match=r"rows\.json is damaged \(.*\): delete it, and what it held is computed anew\.$"):
-        Store(tmp_path / "rows.json", SETTINGS)
-    assert not Store(tmp_path / "rows.json", SETTINGS, fresh=True).rows
+        Store(tmp_path / "rows.json", SETTINGS, CODE)
+    assert not Store(tmp_path / "rows.json", SETTINGS, CODE, fresh=True).rows
 
 
 def test_damaged_arrays_are_named(tmp_path):

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import draw_band, mean_and_half_width
 from experiments.convergence.measure import (
     LARGE,
     SMALL,
@@ -23,7 +22,9 @@ from experiments.convergence.measure import (
     squared_errors,
     worst_start,
 )
-from experiments.convergence.study import Part, Row, Rows, at, fit_log_axes, number, table
+from experiments.display import at, draw_band, fit_log_axes, number, table
+from experiments.framework import Part, Row, Rows, Tasks
+from experiments.statistics import mean_and_half_width
 
 CALL = 1  # part of the key of every chain: parts of the study share no draws
 DECAY = 0.995
@@ -62,6 +63,7 @@ class Settings:
     burn_ins: tuple[int, ...] = (0, 30, 100, 300, 1000)
     points: int = 20
     compare: tuple[int, ...] = (100, 300, 1000, 3000)
+    seed: int = 0
 
 
 Errors = Callable[[int, int], np.ndarray]  # (K₀, T) → (M,)
@@ -105,11 +107,11 @@ def comparison(settings: Settings, condition: Condition, label: str, errors: Err
     return {**where, "T": grid, "ratio": [r for r, _ in pairs], "half": [h for _, h in pairs]}
 
 
-def tasks(settings: Settings, seed: int) -> dict[str, Callable[[], Row]]:
+def tasks(settings: Settings) -> Tasks:
     out: dict[str, Callable[[], Row]] = {}
     for condition in settings.conditions:
         for label in condition.problems:
-            errors = errors_of(condition, label, seed)
+            errors = errors_of(condition, label, settings.seed)
             for burn_in in settings.burn_ins:
                 name = f"{condition.name} | {label} | K0={burn_in}"
                 out[name] = partial(curve, settings, condition, label, errors, burn_in)
@@ -151,4 +153,4 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
 
 
 QUICK = Settings(conditions(200, 10, 10, 2), points=10)
-PART = Part("burnin", QUICK, Settings(), tasks, tables, figures)
+PART = Part("burnin", Settings(), tasks, tables, figures)

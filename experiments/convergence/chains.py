@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.common import draw_band, mean_and_half_width
 from experiments.convergence.measure import LARGE, SMALL, exact_means, instances, problem_named, ratio_interval, squared_errors
-from experiments.convergence.study import Part, Row, Rows, at, fit_log_axes, number, table
+from experiments.display import at, draw_band, fit_log_axes, number, table
+from experiments.framework import Part, Row, Rows, Tasks
+from experiments.statistics import mean_and_half_width
 
 CALL = 3
 FACTOR = 10
@@ -35,6 +36,7 @@ class Settings:
     digits: tuple[int, ...] = (1, 2, 3, 5)
     budget: int = 300_000  # steps of all chains of an instance, at most
     compare: tuple[int, ...] = (3, 10, 30, 100, 300, 1000, 3000)
+    seed: int = 0
 
     def grid(self, case: Case, chains: int) -> list[int]:
         last = min(case.steps, self.budget // chains)
@@ -76,10 +78,10 @@ def comparison(settings: Settings, case: Case, errors: Errors, chains: int) -> R
     return {**where, "T": grid, "ratio": [r for r, _ in pairs], "half": [h for _, h in pairs]}
 
 
-def tasks(settings: Settings, seed: int) -> dict[str, Callable[[], Row]]:
+def tasks(settings: Settings) -> Tasks:
     out: dict[str, Callable[[], Row]] = {}
     for case in settings.cases:
-        errors = errors_of(case, seed)
+        errors = errors_of(case, settings.seed)
         for chains in settings.chains:
             out[f"{case.problem} | C={chains}"] = partial(curve, settings, case, errors, chains)
         for chains in settings.chains:
@@ -115,4 +117,4 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
 
 
 QUICK = Settings((*(Case(p, 50, 3000) for p in SMALL), *(Case(p, 5, 10_000) for p in LARGE)), budget=100_000)
-PART = Part("chains", QUICK, Settings(), tasks, tables, figures)
+PART = Part("chains", Settings(), tasks, tables, figures)

@@ -1,6 +1,5 @@
 """Part 4, beyond the paper: the plain mean of the iterates against waste recycling."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +9,6 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import draw_band, mean_and_half_width
 from experiments.convergence.measure import (
     Moments,
     cost,
@@ -22,7 +20,9 @@ from experiments.convergence.measure import (
     replicates,
     worst_start,
 )
-from experiments.convergence.study import Part, Row, Rows, at, fit_log_axes, number, seconds, table
+from experiments.display import at, draw_band, fit_log_axes, number, seconds, table
+from experiments.framework import Part, Row, Rows, Tasks
+from experiments.statistics import mean_and_half_width
 
 CALL = 4
 ESTIMATORS = ("mean", "recycled")
@@ -52,6 +52,7 @@ class Settings:
     instances: int = 50
     replicates: int = 400
     timed_steps: int = 3000
+    seed: int = 0
 
 
 def compare(settings: Settings, case: Case, start: str, seed: int) -> Row:
@@ -81,9 +82,9 @@ def compare(settings: Settings, case: Case, start: str, seed: int) -> Row:
     return row
 
 
-def tasks(settings: Settings, seed: int) -> dict[str, Callable[[], Row]]:
+def tasks(settings: Settings) -> Tasks:
     return {
-        f"{case.problem} | t={case.temperature} | {start}": partial(compare, settings, case, start, seed)
+        f"{case.problem} | t={case.temperature} | {start}": partial(compare, settings, case, start, settings.seed)
         for case in settings.cases
         for start in settings.starts
     }
@@ -145,4 +146,4 @@ def draw_ratios(settings: Settings, rows: Rows) -> Figure:
 
 
 QUICK = Settings(instances=20, replicates=100, timed_steps=300)
-PART = Part("estimators", QUICK, Settings(), tasks, tables, figures)
+PART = Part("estimators", Settings(), tasks, tables, figures)

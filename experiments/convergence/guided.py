@@ -1,6 +1,5 @@
 """Part 6, beyond the paper: swaps that look at θ, for several temperatures β of the look, against blind ones."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,9 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.common import draw_band, mean_and_half_width
 from experiments.convergence.measure import cost, exact_means, instances, log_grid, moments, replicates, total_variance
-from experiments.convergence.study import Part, Row, Rows, fit_log_axes, number, seconds, table
+from experiments.display import draw_band, fit_log_axes, number, seconds, table
+from experiments.framework import Part, Row, Rows, Tasks
+from experiments.statistics import mean_and_half_width
 from movegrad.problems import TopK
 
 CALL = 6
@@ -40,6 +40,7 @@ class Settings:
     replicates: int = 50
     levels: tuple[float, ...] = (1.0, 0.1, 0.01)
     timed_steps: int = 3000
+    seed: int = 0
 
 
 def curve(settings: Settings, variant: str, scale: float, seed: int) -> Row:
@@ -74,9 +75,9 @@ def steps_to_reach(grid: list[int], errors: np.ndarray, level: float) -> float |
     return float(np.exp(x[0] + (np.log(level) - y[0]) / (y[1] - y[0]) * (x[1] - x[0])))
 
 
-def tasks(settings: Settings, seed: int) -> dict[str, Callable[[], Row]]:
+def tasks(settings: Settings) -> Tasks:
     return {
-        f"scale={scale:g} | {variant}": partial(curve, settings, variant, scale, seed)
+        f"scale={scale:g} | {variant}": partial(curve, settings, variant, scale, settings.seed)
         for scale in settings.scales
         for variant in settings.variants
     }
@@ -117,4 +118,4 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
 
 
 QUICK = Settings(steps=1000, points=10, instances=20, replicates=20, timed_steps=300)
-PART = Part("guided", QUICK, Settings(), tasks, tables, figures)
+PART = Part("guided", Settings(), tasks, tables, figures)

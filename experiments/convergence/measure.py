@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import movegrad as mg
-from experiments.common import Z95
+from experiments.statistics import Z95
 from movegrad.problems import Hypercube, TopK
 
 SMALL = ("Hypercube(10)", "TopK(10, k=3)")

@@ -1,6 +1,5 @@
 """Part 5, beyond the paper: the exact gradient of one step against sampled ones and against the full gradient."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -12,9 +11,10 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import draw_band, mean_and_half_width
 from experiments.convergence.measure import MEDIUM, SMALL, exact_means, instances, problem_named, ratio_interval, replicates
-from experiments.convergence.study import Part, Row, Rows, fit_log_axes, number, seconds, table
+from experiments.display import draw_band, fit_log_axes, number, seconds, table
+from experiments.framework import Part, Row, Rows, Tasks
+from experiments.statistics import mean_and_half_width
 
 CALL = 5
 TARGETS = {"own": "y drawn from π(θ): learning has ended", "other": "y drawn from π(θ'), independent θ': learning begins"}
@@ -27,6 +27,7 @@ class Settings:
     steps: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000)
     instances: int = 100
     replicates: int = 400
+    seed: int = 0
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -71,9 +72,9 @@ def noise_of(sampled: np.ndarray, first: np.ndarray, name: str) -> Row:
     return {f"{key}_{name}": value for key, value in values.items()}
 
 
-def tasks(settings: Settings, seed: int) -> dict[str, Callable[[], Row]]:
+def tasks(settings: Settings) -> Tasks:
     return {
-        f"{label} | {target}": partial(compare, settings, label, target, seed)
+        f"{label} | {target}": partial(compare, settings, label, target, settings.seed)
         for label in settings.problems
         for target in settings.targets
     }
@@ -110,4 +111,4 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
 
 
 QUICK = Settings(instances=20, replicates=100)
-PART = Part("onestep", QUICK, Settings(), tasks, tables, figures)
+PART = Part("onestep", Settings(), tasks, tables, figures)

@@ -1,6 +1,5 @@
 """Part 2: which final temperature makes E[Y] easy to estimate, at small and at large scale?"""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +9,6 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import draw_band, mean_and_half_width
 from experiments.convergence.measure import (
     LARGE,
     SINGLE,
@@ -24,7 +22,9 @@ from experiments.convergence.measure import (
     total_variance,
     uniform_mean,
 )
-from experiments.convergence.study import Part, Row, Rows, at, fit_log_axes, number, table
+from experiments.display import at, draw_band, fit_log_axes, number, table
+from experiments.framework import Part, Row, Rows, Tasks
+from experiments.statistics import mean_and_half_width
 
 CALL = 2
 MEASURES = {"error": "squared error", "by_variance": "error / tr Cov(Y)", "by_distance": "error / ‖E[Y] − E[start]‖²"}
@@ -53,6 +53,7 @@ class Settings:
     temperatures: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
     points: int = 20
     compare: tuple[int, ...] = (30, 300, 3000)  # on the grid of T of all curves
+    seed: int = 0
 
 
 def curve(settings: Settings, scale: Scale, label: str, t: float, seed: int) -> Row:
@@ -76,9 +77,9 @@ def curve(settings: Settings, scale: Scale, label: str, t: float, seed: int) -> 
     return {"table": "curve", "scale": scale.name, "problem": label, "temperature": t, **scalars, **lists}
 
 
-def tasks(settings: Settings, seed: int) -> dict[str, Callable[[], Row]]:
+def tasks(settings: Settings) -> Tasks:
     return {
-        f"{scale.name} | {label} | t={t}": partial(curve, settings, scale, label, t, seed)
+        f"{scale.name} | {label} | t={t}": partial(curve, settings, scale, label, t, settings.seed)
         for scale in settings.scales
         for label in scale.problems
         for t in settings.temperatures
@@ -128,4 +129,4 @@ QUICK = Settings(
     ),
     points=10,
 )
-PART = Part("temperature", QUICK, Settings(), tasks, tables, figures)
+PART = Part("temperature", Settings(), tasks, tables, figures)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from experiments.store import read_json, write_json
+from experiments.version import version
 
 ATTEMPTS = 3  # of a task whose worker dies
 
@@ -29,8 +30,13 @@ class Task(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Hash of what the result depends on."""
-        return hashlib.sha256(json.dumps([self.function, self.arguments], sort_keys=True).encode()).hexdigest()[:20]
+        """Hash of what the result depends on: function, arguments, and the code that computes it."""
+        content = json.dumps([self.function, self.arguments, self.code], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:20]
+
+    @property
+    def code(self) -> str:
+        return version(self.function.split(":")[0])
 
 
 class WorkerDied(RuntimeError):
@@ -57,7 +63,7 @@ class Engine:
 
     def run(self, tasks: Sequence[Task], cache: Path | None = None, title: str = "tasks") -> list[Any]:
         """Results in the order of the tasks. With a ``cache`` folder, those of an earlier run are read and new ones kept."""
-        from experiments.common import progress_bar  # here, so that workers start without Matplotlib
+        from experiments.display import progress_bar  # here, so that workers start without Matplotlib
 
         results: dict[str, Any] = {}
         unique = {task.key: task for task in tasks}
@@ -70,7 +76,7 @@ class Engine:
             for task, result in self._compute(missing):
                 results[task.key] = result
                 if cache is not None:
-                    content = {"function": task.function, "arguments": task.arguments, "result": result}
+                    content = {"function": task.function, "arguments": task.arguments, "code": task.code, "result": result}
                     write_json(cache / f"{task.key}.json", content)
                 bar.advance(line)
         return [results[task.key] for task in tasks]

@@ -143,7 +143,7 @@ def _pyvrp(settings: LayerSettings, pace: Pace, seed: int, theta: np.ndarray, ex
 
 def _last_iterate(settings: LayerSettings, pace: Pace, seed: int, theta: np.ndarray, example: Prepared, call: int) -> Answer:
     out, answer = _run(settings, pace, seed, theta, example, call, example.solution)
-    return answer._replace(mean=served(example.problem.routes(out.state[0]), len(theta)))
+    return answer._replace(mean=served(example.problem.routes(out.solutions[0]), len(theta)))
 
 
 def _chain(settings: LayerSettings, pace: Pace, seed: int, theta: np.ndarray, example: Prepared, call: int) -> Answer:
@@ -173,6 +173,6 @@ def plan_by_annealing(wave: Wave, prizes: np.ndarray, steps: int, seed: int) -> 
     problem = problem_of(smaller)
     begin = thread_time()
     found = mg.solve(problem, chosen[keep[1:]], steps=steps, seed=seed)
-    routes: Routes = wave.positions(smaller.numbers(problem.routes(found.state)))
+    routes: Routes = wave.positions(smaller.numbers(problem.routes(found.solution)))
     cost = wave.cost(routes)
     return Plan(routes, cost, float(chosen @ served(routes, len(wave))) - cost, steps, thread_time() - begin)

@@ -10,11 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.display import save_figure
 from experiments.dvrptw.data import Day, Source
 from experiments.dvrptw.environment import Routes, Wave, replay
 from experiments.dvrptw.evaluate import Judge, play
 from experiments.dvrptw.policies import Policy
-from experiments.store import replacing, write_text
+from experiments.store import write_text
 
 PAGE = Path(__file__).with_name("page.html")
 COLORS = {"must": "#c0392b", "served": "#1f77b4", "postponed": "#9a9a9a"}
@@ -130,8 +131,7 @@ def draw_day(source: Source, policy: Policy, day: Day, judge: Judge, out: Path) 
     cost = sum(frame.wave.cost(frame.routes) for frame in played)
     title = f"{day.short}, policy {policy.name}: {cost / HOUR:.1f} h driven"
     figure = strip(played, title)
-    with replacing(out / "day.png") as file:
-        figure.savefig(file, format="png", dpi=110)
+    save_figure(figure, out / "day.png")
     plt.close(figure)
     write_text(out / "day.html", page(played, title))
     return [out / "day.png", out / "day.html"]

@@ -1,21 +1,22 @@
-"""Rows as tables (console, text, Markdown, CSV) and figures."""
+"""Rows as tables and figures."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from rich.console import Console
+from rich.table import Table
 
-from experiments.common import save_figure, write_csv
-from experiments.convergence.study import show, table, tidy
-from experiments.dvrptw.data import Day
+from experiments.display import table
+from experiments.dvrptw.data import FOLDER
 from experiments.dvrptw.intervals import Interval, crossed
 from experiments.dvrptw.layers import TITLES
-from experiments.dvrptw.studies import Part, Row
-from experiments.store import machine, write_json, write_text
+from experiments.dvrptw.settings import Learned, Played, Solved
+from experiments.dvrptw.studies import Comparison
+from experiments.framework import rebuilt
+from experiments.store import Row, Rows, read_record, understood
 
 PAPER = {  # best test gap in percent by milliseconds, 100 arrivals per wave; the baseline's solver is PC-HGS
     "pfy": {1: 65.2, 5: 13.1, 10: 8.7, 50: 6.5, 100: 6.3, 1000: 5.5},
@@ -44,7 +45,7 @@ def policies_grid(rows: Sequence[Row], reference: np.ndarray) -> Grid:
     return [["policy", "gap, %"], *lines]
 
 
-def part_grid(part: Part, rows: Sequence[Row], reference: np.ndarray, papers: bool = False) -> Grid:
+def part_grid(rows: Sequence[Row], reference: np.ndarray, papers: bool = False) -> Grid:
     """One line for each layer; gap with its interval over seeds and days, what training took, and the paper's best gap."""
     header = ["layer", "budget", "t", "seeds", "gap, %", "best seed", "best epoch", "steps reached", "layer, ms", "training, s"]
     header += ["paper's best"] if papers else []
@@ -92,22 +93,74 @@ def _versus(at: str, first: str, second: str, difference: Interval) -> list[str]
     return [at, first, second, str(difference), verdict]
 
 
-def markdown(grid: Grid) -> str:
-    head, *lines = grid
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)) + "\n"
+# --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def console_table(title: str, grid: Grid) -> Any:
-    out = table(title, *grid[0])
-    for line in grid[1:]:
-        out.add_row(*line)
-    return out
+class Reference(NamedTuple):
+    """Costs by day from which gaps are measured, in hindsight or of the greedy policy; policies to compare with."""
+
+    costs: np.ndarray
+    hindsight: bool
+    policies: list[Row]
+
+    def titled(self, title: str) -> str:
+        return title if self.hindsight else f"{title}; gaps over greedy, costs in hindsight are not known (--only anticipative)"
+
+
+def reference(out: Path, settings: Played, policies: Rows | None = None) -> Reference:
+    """From what was kept of the same days in this folder."""
+    solved = of_same_days(out / "anticipative.json", Solved, settings)
+    played = of_same_days(out / "policies.json", Played, settings) if policies is None else policies
+    if all(day in solved for day in settings.days):
+        return Reference(np.array([solved[day]["cost"] for day in settings.days], float), True, list(played.values()))
+    if "greedy" not in played:
+        raise ValueError(f"{out} has no costs to measure gaps from: --only policies plays these days by the greedy policy.")
+    return Reference(np.array(played["greedy"]["costs"], float), False, list(played.values()))
+
+
+def of_same_days(path: Path, kind: type[Played], settings: Played) -> Rows:
+    """Rows of a file, none where it is of other days."""
+    if not path.exists():
+        return {}
+    record = read_record(path)
+    with understood(path):
+        return record.rows if rebuilt(kind, record.settings).same_days == settings.same_days else {}
+
+
+def solved_tables(settings: Solved, rows: Rows) -> list[Table]:
+    mean = f"{np.mean([row['cost'] for row in rows.values()]):.0f}"
+    return [table("Test days in hindsight", "days", "mean cost", lines=[[str(len(rows)), mean]])]
+
+
+def policy_tables(out: Path, settings: Played, rows: Rows) -> list[Table]:
+    base = reference(out, settings, rows)
+    header, *lines = policies_grid(list(rows.values()), base.costs)
+    return [table(base.titled("Policies on the test days"), *header, lines=lines)]
+
+
+def learned_tables(out: Path, comparison: Comparison, settings: Learned, rows: Rows) -> list[Table]:
+    base, listed = reference(out, settings), list(rows.values())
+    grid = part_grid(listed, base.costs, papers(comparison, settings, base))
+    paired_to = paired_grid(listed, base.policies, base.costs)
+    titles = base.titled(comparison.title), "Paired on the same days"
+    return [table(title, *grid[0], lines=grid[1:]) for title, grid in zip(titles, (grid, paired_to), strict=True)]
+
+
+def learned_figures(out: Path, comparison: Comparison, settings: Learned, rows: Rows) -> dict[str, Figure]:
+    base = reference(out, settings)
+    figure = part_figure(comparison, list(rows.values()), base.costs, papers(comparison, settings, base))
+    return {comparison.name: figure}
+
+
+def papers(comparison: Comparison, settings: Learned, base: Reference) -> bool:
+    """Whether the paper's gaps can stand beside ours: on its data, from costs in hindsight."""
+    return comparison.name == "budget" and settings.data == FOLDER and base.hindsight
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def part_figure(part: Part, rows: Sequence[Row], reference: np.ndarray, papers: bool = False) -> Figure:
+def part_figure(part: Comparison, rows: Sequence[Row], reference: np.ndarray, papers: bool = False) -> Figure:
     """Left: gap by the setting that is studied, with the paper's best as dashed lines. Right: validation cost by epoch."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     if part.x == "kind":
@@ -138,7 +191,7 @@ def part_figure(part: Part, rows: Sequence[Row], reference: np.ndarray, papers: 
     return figure
 
 
-def draw_curves(axes: Any, part: Part, rows: Sequence[Row]) -> None:
+def draw_curves(axes: Any, part: Comparison, rows: Sequence[Row]) -> None:
     """Validation cost over that of the untrained network, mean over seeds; darker lines have more of what is studied."""
     found = grouped(rows, "kind", part.x)
     for (kind, x), runs in found.items():
@@ -153,35 +206,3 @@ def draw_curves(axes: Any, part: Part, rows: Sequence[Row]) -> None:
 
 def _finite(value: float) -> float:
     return value if np.isfinite(value) else 0.0
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-def write_rows(out: Path, name: str, rows: Sequence[Row], days: Sequence[Day], settings: dict[str, Any]) -> None:
-    """JSON with everything but waves; CSV by day and by wave."""
-    kept = [{key: value for key, value in row.items() if key != "waves"} for row in rows]
-    content = {"settings": settings, **machine(), "days": [day.name for day in days], "rows": tidy(kept)}
-    write_json(out / f"{name}.json", content, indent=1)
-    who = [key for key in ("policy", "kind", "milliseconds", "steps", "temperature", "seed") if key in rows[0]]
-    by_day = [[*(row[k] for k in who), day.short, cost] for row in rows for day, cost in zip(days, row["costs"], strict=True)]
-    write_csv(out / f"{name}_days.csv", [*who, "day", "cost"], by_day)
-    columns = ("epoch", "open", "must", "served", "routes", "cost")
-    by_wave = [
-        [*(row[k] for k in who), day.short, *(wave[c] for c in columns)]
-        for row in rows
-        for day, waves in zip(days, row["waves"], strict=True)
-        for wave in waves
-    ]
-    write_csv(out / f"{name}_waves.csv", [*who, "day", *columns], by_wave)
-
-
-def write_tables(out: Path, name: str, tables: dict[str, Grid], console: Console) -> None:
-    """Print tables and keep them as text and Markdown."""
-    write_text(out / f"{name}.txt", show([console_table(title, grid) for title, grid in tables.items()], console))
-    text = "\n".join(f"**{title}**\n\n{markdown(grid)}" for title, grid in tables.items())
-    write_text(out / f"{name}.md", text)
-
-
-def write_figure(out: Path, name: str, figure: Figure) -> None:
-    save_figure(figure, out, name)

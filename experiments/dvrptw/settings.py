@@ -33,6 +33,42 @@ class Size:
     model: Architecture = field(default_factory=Architecture)
 
 
+@dataclass(frozen=True)
+class Played:
+    """What the cost of a policy depends on: the days and who plans them."""
+
+    data: str
+    arrivals: int
+    customers: int
+    days: tuple[str, ...]
+    judge: Judge
+
+    @property
+    def same_days(self) -> tuple:
+        """Costs can be compared where these agree."""
+        return self.data, self.arrivals, self.customers, self.days
+
+
+@dataclass(frozen=True)
+class Solved(Played):
+    """The same for costs in hindsight; runs begin with the routes of a policy."""
+
+    hindsight: Labeling
+
+
+@dataclass(frozen=True)
+class Learned(Played):
+    """The same for policies that are trained here, besides the layer."""
+
+    train: int
+    validation: int
+    epochs: int
+    validate: Judge
+    labeling: Labeling
+    model: Architecture
+    seed: int
+
+
 QUICK = Size(
     arrivals=14, train=14, validation=4, test=8, seeds=2, epochs=8, milliseconds=(1.0, 5.0), ks=(10, 1000),
     temperatures=(10.0, 100.0), steps=1000, validate=Judge(iterations=50), judge=Judge(iterations=200),

@@ -1,7 +1,8 @@
 """Parts of the study: which runs each needs, and the rows they give. All runs and days are kept, so parts share them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from experiments.dvrptw.data import Day, Source
 from experiments.dvrptw.engine import Engine
-from experiments.dvrptw.evaluate import Judge, evaluate
+from experiments.dvrptw.evaluate import evaluate
 from experiments.dvrptw.labels import hindsight
 from experiments.dvrptw.layers import LayerSettings
 from experiments.dvrptw.policies import Policy
-from experiments.dvrptw.settings import Size
+from experiments.dvrptw.settings import Learned, Played, Size, Solved
 from experiments.dvrptw.train import Splits, Training, train_all
+from experiments.store import Row, Rows
 
-Row = dict[str, Any]
+COLUMNS = ("epoch", "open", "must", "served", "routes", "cost")  # of a wave
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,35 @@ class Bench:
     def test(self) -> list[Day]:
         return self.source.days("test", self.size.test)
 
+    @property
+    def models(self) -> Path:
+        return self.folder / "models"
+
+    @property
+    def played(self) -> Played:
+        days = tuple(day.name for day in self.test)
+        return Played(self.source.label, self.source.arrivals, self.source.customers, days, self.size.judge)
+
+    @property
+    def solved(self) -> Solved:
+        return Solved(*vars(self.played).values(), self.size.hindsight)
+
+    @property
+    def learned(self) -> Learned:
+        size = self.size
+        more = size.train, size.validation, size.epochs, size.validate, size.labeling, size.model, self.seed
+        return Learned(*vars(self.played).values(), *more)
+
+    def play(self, policies: Sequence[Policy], title: str) -> list[list[Row]]:
+        """The test days by each policy."""
+        return evaluate(self.source, policies, self.test, self.size.judge, self.engine, self.cache, title)
+
     def training(self, layer: LayerSettings, seed: int) -> Training:
         return Training(layer, self.size.model, self.size.epochs, seed=self.seed + seed, judge=self.size.validate)
 
 
-class Part(NamedTuple):
-    """A part trains these layers; its title heads the table, ``x`` is the setting that the figure has on its axis."""
+class Comparison(NamedTuple):
+    """Layers to train; its title heads the table, ``x`` is the setting that the figure has on its axis."""
 
     name: str
     title: str
@@ -76,13 +101,13 @@ def by_temperature(size: Size) -> list[LayerSettings]:
     return short + [LayerSettings("heuristic", max(size.milliseconds), temperature=t) for t in size.long_temperatures]
 
 
-PARTS = {
-    part.name: part
-    for part in (
-        Part("budget", "Fixed time of the layer in training", by_budget, "milliseconds"),
-        Part("starts", "Where chains start", by_start, "kind"),
-        Part("steps", "Steps K of the chain", by_steps, "steps"),
-        Part("temperature", "Temperature of the chain", by_temperature, "temperature"),
+COMPARISONS = {
+    comparison.name: comparison
+    for comparison in (
+        Comparison("budget", "Fixed time of the layer in training", by_budget, "milliseconds"),
+        Comparison("starts", "Where chains start", by_start, "kind"),
+        Comparison("steps", "Steps K of the chain", by_steps, "steps"),
+        Comparison("temperature", "Temperature of the chain", by_temperature, "temperature"),
     )
 }
 
@@ -91,24 +116,40 @@ def seeds_of(size: Size, layer: LayerSettings) -> range:
     return range(1 if layer.milliseconds in size.rare else size.seeds)
 
 
-def learned_rows(bench: Bench, part: Part) -> list[Row]:
-    """Train and test: one row for each layer and seed."""
-    plans = [(layer, seed) for layer in part.layers(bench.size) for seed in seeds_of(bench.size, layer)]
-    trainings = [bench.training(layer, seed) for layer, seed in plans]
-    models = bench.folder / "models"
-    histories = train_all(bench.splits, trainings, models, bench.engine)
-    policies = [Policy("network", str(models / t.name)) for t in trainings]
-    played = evaluate(bench.source, policies, bench.test, bench.size.judge, bench.engine, bench.cache, f"{part.name}: test days")
-    return [
-        learned_row(part.name, layer, seed, history, days)
-        for (layer, seed), history, days in zip(plans, histories, played, strict=True)
-    ]
+def key_of(layer: LayerSettings, seed: int) -> str:
+    budget = f"{layer.milliseconds:g} ms" if layer.milliseconds is not None else f"K = {layer.steps}"
+    return f"{layer.kind} | {budget} | t = {layer.temperature:g} | seed {seed}"
 
 
-def learned_row(part: str, layer: LayerSettings, seed: int, history: Row, days: Sequence[Row]) -> Row:
-    epochs = history["epochs"][1:]
+def played_row(days: Sequence[Row], **who: Any) -> Row:
+    """Costs by day; waves by day as lists of :data:`COLUMNS`."""
+    waves = [[[wave[column] for column in COLUMNS] for wave in day["waves"]] for day in days]
+    return {**who, "costs": [day["cost"] for day in days], "waves": waves}
+
+
+# --- rows: those that are missing, in parallel ---------------------------------------------------------------------------
+
+
+def learned_rows(bench: Bench, comparison: Comparison, missing: list[str]) -> Rows:
+    """Train and test: a row for each layer and seed."""
+    plans = {key: plan for key, plan in plans_of(bench.size, comparison).items() if key in missing}
+    trainings = [bench.training(layer, seed) for layer, seed in plans.values()]
+    histories = train_all(bench.splits, trainings, bench.models, bench.engine)
+    policies = [Policy("network", str(bench.splits.folder(bench.models, training))) for training in trainings]
+    played = bench.play(policies, f"{comparison.name}: test days")
     return {
-        "part": part,
+        key: learned_row(layer, seed, history, days)
+        for (key, (layer, seed)), history, days in zip(plans.items(), histories, played, strict=True)
+    }
+
+
+def plans_of(size: Size, comparison: Comparison) -> dict[str, tuple[LayerSettings, int]]:
+    return {key_of(layer, seed): (layer, seed) for layer in comparison.layers(size) for seed in seeds_of(size, layer)}
+
+
+def learned_row(layer: LayerSettings, seed: int, history: Row, days: Sequence[Row]) -> Row:
+    epochs = history["epochs"][1:]
+    who = {
         **asdict(layer),
         "seed": seed,
         "best_epoch": history["best"],
@@ -117,31 +158,34 @@ def learned_row(part: str, layer: LayerSettings, seed: int, history: Row, days: 
         "seconds": float(np.sum([e["seconds"] for e in epochs])),
         "validation": [e["validation"] for e in history["epochs"]],
         "error": [e["error"] for e in epochs],
-        "costs": [day["cost"] for day in days],
-        "waves": [day["waves"] for day in days],
     }
+    return played_row(days, **who)
 
 
-def policy_rows(bench: Bench, judge: Judge | None = None) -> list[Row]:
-    """Policies that are not trained here, on the test days."""
-    names = ["greedy", "random", "lazy"] + ([] if bench.source.folder is None else ["kleopatra"])
-    policies = [Policy(name) for name in names]
-    played = evaluate(
-        bench.source, policies, bench.test, judge or bench.size.judge, bench.engine, bench.cache, "policies: test days"
-    )
-    return [
-        {"part": "policies", "policy": name, "costs": [d["cost"] for d in days], "waves": [d["waves"] for d in days]}
-        for name, days in zip(names, played, strict=True)
-    ]
+def policy_names(bench: Bench) -> list[str]:
+    """Policies that are not trained here."""
+    return ["greedy", "random", "lazy"] + ([] if bench.source.folder is None else ["kleopatra"])
 
 
-def anticipative_costs(bench: Bench) -> dict[str, int]:
-    """Costs of the test days in hindsight: the best of a cold run and of one from a policy's routes."""
+def policy_rows(bench: Bench, missing: list[str]) -> Rows:
+    played = bench.play([Policy(name) for name in missing], "policies: test days")
+    return {name: played_row(days, policy=name) for name, days in zip(missing, played, strict=True)}
+
+
+def anticipative_rows(bench: Bench, missing: list[str]) -> Rows:
+    """Costs of test days in hindsight: the best of a cold run and of one from a policy's routes."""
     policy = Policy("greedy" if bench.source.folder is None else "kleopatra")
-    (played,) = evaluate(bench.source, [policy], bench.test, bench.size.judge, bench.engine, bench.cache, "hindsight: first routes")
+    (played,) = bench.play([policy], "hindsight: first routes")
     starts = [[route for _, route in day["routes"]] for day in played]
     found = hindsight(bench.source, bench.test, bench.size.hindsight, bench.engine, bench.cache, starts)
-    return {name: solution.cost for name, solution in found.items()}
+    return {name: {"cost": found[name].cost} for name in missing}
+
+
+def together(compute: Callable[[list[str]], Rows], keys: Iterable[str]) -> dict[str, Any]:
+    """Tasks of a part whose missing rows are computed at once, before the first is asked for."""
+    found: Rows = {}
+    tasks = {key: partial(found.pop, key) for key in keys}
+    return {"tasks": lambda settings: tasks, "prepare": lambda missing: found.update(compute(missing))}
 
 
 def smaller(size: Size, **changes: Any) -> Size:

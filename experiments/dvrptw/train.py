@@ -26,6 +26,7 @@ from experiments.dvrptw.models import Architecture, Graph, PrizeModel, graph, sa
 from experiments.dvrptw.policies import Policy
 from experiments.dvrptw.solver import Budget
 from experiments.store import locked, read_arrays, read_json, understood, write_arrays, write_json
+from experiments.version import version
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,6 @@ class Training:
     rate: float = 5e-3
     seed: int = 0
     judge: Judge = field(default_factory=lambda: Judge(iterations=250))  # of validation days
-
-    @property
-    def name(self) -> str:
-        """A readable name with a hash of everything."""
-        layer = self.layer
-        budget = f"{layer.milliseconds:g}ms" if layer.milliseconds is not None else f"{layer.steps}steps"
-        content = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.model.kind}-{layer.kind}-{budget}-t{layer.temperature:g}-s{self.seed}-{content}"
 
     @staticmethod
     def of(values: dict[str, Any]) -> "Training":
@@ -62,6 +55,24 @@ class Splits:
     validation: tuple[Day, ...]
     labeling: Labeling
     cache: Path
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What a run depends on besides its settings, as values that JSON can hold."""
+        return {
+            "source": source_arguments(self.source),
+            "train_days": [list(day) for day in self.train],
+            "validation_days": [list(day) for day in self.validation],
+            "labeling": asdict(self.labeling),
+        }
+
+    def folder(self, models: Path, training: Training) -> Path:
+        """Of a run: a readable name with a hash of all that it depends on, the code included."""
+        layer = training.layer
+        budget = f"{layer.milliseconds:g}ms" if layer.milliseconds is not None else f"{layer.steps}steps"
+        content = json.dumps([asdict(training), self.arguments, version(__name__)], sort_keys=True)
+        name = f"{training.model.kind}-{layer.kind}-{budget}-t{layer.temperature:g}-s{training.seed}"
+        return models / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 class Run:
@@ -202,16 +213,10 @@ def train_task(
 
 def train_all(splits: Splits, trainings: Sequence[Training], models: Path, engine: Engine) -> list[dict[str, Any]]:
     """Histories of many runs; finished ones are read, killed ones go on."""
-    common = {
-        "source": source_arguments(splits.source),
-        "train_days": [list(day) for day in splits.train],
-        "validation_days": [list(day) for day in splits.validation],
-        "labeling": asdict(splits.labeling),
-        "cache": str(splits.cache),
-    }
+    common = {**splits.arguments, "cache": str(splits.cache)}
     anticipative(splits.source, splits.train, splits.labeling, engine, splits.cache)  # in parallel, before workers read them
     tasks = [
-        Task("experiments.dvrptw.train:train_task", {**common, "training": asdict(t), "folder": str(models / t.name)})
+        Task("experiments.dvrptw.train:train_task", {**common, "training": asdict(t), "folder": str(splits.folder(models, t))})
         for t in trainings
     ]
     return engine.run(tasks, None, "training")

@@ -1,6 +1,5 @@
 """Parts 1 and 2: test regret, time of training and variance of gradients, by the protocol and with schedules of their own."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,10 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from rich.table import Table
 
-from experiments.common import draw_band, seconds, student_interval, table
+from experiments.display import draw_band, seconds, table
+from experiments.framework import Part, Row, Rows, Tasks
 from experiments.knapsack.methods import METHODS, Method, Schedule
-from experiments.knapsack.study import Choice, Part, Row, Rows, grouped, key_of, run_row, shown
+from experiments.knapsack.runs import Choice, grouped, key_of, run_row, shown
+from experiments.knapsack.settings import Settings
 from experiments.knapsack.train import Bench
+from experiments.statistics import student_interval
 
 # The best schedule of each method in the part "tune"; those of K = 3000 are used for other K, too.
 TUNED = {
@@ -29,18 +31,18 @@ TUNED = {
 }
 
 
-def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
+def tasks(bench: Bench, choice: Choice) -> Tasks:
     """The protocol: the same epochs and learning rate for all."""
     return of_methods(bench, choice, {name: METHODS[name] for name in choice.methods})
 
 
-def tuned_tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
+def tuned_tasks(bench: Bench, choice: Choice) -> Tasks:
     """Each method with the schedule that its validation prefers."""
     chosen = {name: replace(METHODS[name], schedule=TUNED[name]) for name in choice.methods if name in TUNED}
     return of_methods(bench, choice, chosen)
 
 
-def of_methods(bench: Bench, choice: Choice, chosen: dict[str, Method]) -> dict[str, Callable[[], Row]]:
+def of_methods(bench: Bench, choice: Choice, chosen: dict[str, Method]) -> Tasks:
     """Seed by seed, so that a run that is stopped has all methods."""
     return {
         key_of(name, method, seed): partial(run_row, bench, name, method, seed)
@@ -56,7 +58,7 @@ def groups(rows: Rows) -> list[tuple[str, str, list[Row]]]:
     return sorted(found, key=lambda g: order.index(g[0]) if g[0] in order else len(order))
 
 
-def tables(rows: Rows) -> list[Table]:
+def tables(settings: Settings, rows: Rows) -> list[Table]:
     columns = ("oracle", "seeds", "test regret", "validation", "best epoch", "train s/epoch", "tr Cov g", "tr Cov g / ‖E g‖²")
     out = table("Relative regret at the best epoch of validation: mean ± 95 % interval over seeds", "method", *columns)
     for name, _, runs in groups(rows):
@@ -126,7 +128,7 @@ def curves(axes: Any, rows: Rows, column: str, **labels: Any) -> None:
         axes.legend(fontsize="x-small")
 
 
-def figures(rows: Rows, name: str = "benchmark") -> dict[str, Figure]:
+def figures(settings: Settings, rows: Rows, name: str = "benchmark") -> dict[str, Figure]:
     paper, panels = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
     bars(panels[0], rows, "test", xlabel="test relative regret")
     bars(panels[1], rows, "seconds_epoch", xlabel="training, seconds per epoch", xscale="log")
@@ -137,5 +139,11 @@ def figures(rows: Rows, name: str = "benchmark") -> dict[str, Figure]:
     return {name: paper, f"{name}_training": more}
 
 
-PART = Part("benchmark", tasks, tables, figures)
-TUNED_PART = Part("tuned", tuned_tasks, tables, partial(figures, name="tuned"))
+def part(bench: Bench, choice: Choice) -> Part:
+    return Part("benchmark", bench.settings, lambda _: tasks(bench, choice), tables, figures, prepare=bench.label)
+
+
+def tuned_part(bench: Bench, choice: Choice) -> Part:
+    return Part(
+        "tuned", bench.settings, lambda _: tuned_tasks(bench, choice), tables, partial(figures, name="tuned"), prepare=bench.label
+    )

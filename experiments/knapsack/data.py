@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.common import progress_bar
+from experiments.display import progress_bar
 from experiments.knapsack.settings import Data
 from experiments.knapsack.solvers import Pool
 from experiments.store import Damaged, locked, read_arrays, understood, write_arrays
+from experiments.version import version
 
 COMMITTED, FOLDER = Path(__file__).parent / "labels", Path(__file__).parent / "out"
 
@@ -49,8 +50,13 @@ def generate(data: Data) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray
 
 
 def labels_path(data: Data, folder: Path) -> Path:
-    """One file for each set of instances; how they are split does not matter."""
+    """One file for each set of instances and, but for those that come with the study, each version of the code that solves them.
+
+    How they are split does not matter.
+    """
     settings = {k: v for k, v in asdict(data).items() if k not in ("train", "validation", "test")} | {"size": data.size}
+    if folder != COMMITTED:
+        settings["code"] = version(__name__)
     return folder / f"labels_{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]}.npz"
 
 

@@ -135,7 +135,7 @@ def last_iterate(context: Context, steps: int, samples: int, sigma: float, tempe
         noisy = theta + sigma * rng.standard_normal((samples, *theta.shape))
         start = np.broadcast_to(y, noisy.shape).reshape(-1, y.shape[-1])
         options = {"temperature": temperature, "start": start, "trace": 0, "seed": context.seed, "call": next(calls)}
-        ends = mg.sample(problem, noisy.reshape(start.shape), steps=steps, **options).state
+        ends = mg.sample(problem, noisy.reshape(start.shape), steps=steps, **options).solutions
         mean = ends.reshape(noisy.shape).mean(0)
         return (predicted * torch.from_numpy(mean - y).to(predicted.dtype)).sum(1).mean()
 

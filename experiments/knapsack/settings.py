@@ -71,6 +71,15 @@ class Size:
     seeds: int = 5
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What rows depend on. ``mip_limit``: seconds of a MIP solve in training."""
+
+    data: Data
+    training: Training
+    mip_limit: float = 0.05
+
+
 # Epochs are chosen with 60,000 steps of annealing for each decision, for every method; 50 ms of the solver decide in the test.
 QUICK = Size(Data(400, 100, 200))
 FULL = Size(Data(4000, 500, 500))

@@ -1,7 +1,6 @@
 """Part 5: ``mg.solve`` next to Gurobi and HiGHS, on true values with little time."""
 
 import importlib.util
-from collections.abc import Callable
 from functools import partial
 from time import process_time
 
@@ -10,11 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.common import seconds, student_interval, table
-from experiments.knapsack.settings import SOLVERS
+from experiments.display import seconds, table
+from experiments.framework import Part, Row, Rows, Tasks
+from experiments.knapsack.runs import Choice
+from experiments.knapsack.settings import SOLVERS, Settings
 from experiments.knapsack.solvers import make_solver
-from experiments.knapsack.study import Choice, Part, Row, Rows
 from experiments.knapsack.train import Bench
+from experiments.statistics import student_interval
 
 
 def solve(bench: Bench, solver: str, milliseconds: float) -> Row:
@@ -35,7 +36,7 @@ def solve(bench: Bench, solver: str, milliseconds: float) -> Row:
     return {**where, "lost": lost, "half_width": half, "worst": 1 - min(ratios), "nothing_found": empty / n, "cpu": np.mean(spent)}
 
 
-def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
+def tasks(bench: Bench, choice: Choice) -> Tasks:
     packages = {"gurobi": "gurobipy", "highs": "highspy", "movegrad": "movegrad"}
     return {
         f"{solver} | {milliseconds} ms": partial(solve, bench, solver, milliseconds)
@@ -45,7 +46,7 @@ def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
     }
 
 
-def tables(rows: Rows) -> list[Table]:
+def tables(settings: Settings, rows: Rows) -> list[Table]:
     columns = ("limit", "instances", "value lost against labels", "worst", "nothing found", "processor time of a solve")
     out = table("Solvers on true values; where one finds nothing, items by value are taken", "solver", *columns)
     for row in sorted(rows.values(), key=lambda r: (r["limit_ms"], r["lost"])):
@@ -55,7 +56,7 @@ def tables(rows: Rows) -> list[Table]:
     return [out]
 
 
-def figures(rows: Rows) -> dict[str, Figure]:
+def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
     figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
     for solver in SOLVERS:
         points = [(1e3 * r["cpu"], max(r["lost"], 1e-5)) for r in rows.values() if r["solver"] == solver]
@@ -67,4 +68,5 @@ def figures(rows: Rows) -> dict[str, Figure]:
     return {"solve": figure}
 
 
-PART = Part("solve", tasks, tables, figures)
+def part(bench: Bench, choice: Choice) -> Part:
+    return Part("solve", bench.settings, lambda _: tasks(bench, choice), tables, figures, prepare=bench.label)

@@ -142,7 +142,7 @@ def annealing(weights: np.ndarray, capacities: np.ndarray, limit: float, clock: 
     mg.solve(problem, np.ones(weights.shape[1]), steps=1)  # compiles
 
     def solve(values: np.ndarray) -> Found:
-        return Found(mg.solve(problem, np.asarray(values, float), **budget).state.astype(float), math.nan)
+        return Found(mg.solve(problem, np.asarray(values, float), **budget).solution.astype(float), math.nan)
 
     return solve
 
@@ -189,7 +189,11 @@ class Pool:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(self.workers, get_context("spawn"), _begin, self.knapsack)
         parts = np.array_split(values, max(1, math.ceil(len(values) / CHUNK)))
-        found = list(self._executor.map(_solve, [name] * len(parts), [limit] * len(parts), parts))
+        try:
+            found = list(self._executor.map(_solve, [name] * len(parts), [limit] * len(parts), parts))
+        except BaseException:  # Ctrl-C above all: what is not begun is left
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            raise
         return np.concatenate([y for y, _ in found]), np.concatenate([g for _, g in found])
 
     def close(self) -> None:

@@ -10,12 +10,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.common import draw_band, seconds, student_interval, table
+from experiments.display import draw_band, seconds, table
+from experiments.framework import Part, Row, Rows, Tasks
 from experiments.knapsack.benchmark import bars, curves, last
 from experiments.knapsack.methods import METHODS, Method
-from experiments.knapsack.settings import STEPS_PER_SECOND
-from experiments.knapsack.study import Choice, Part, Row, Rows, grouped, key_of, run_row, shown
+from experiments.knapsack.runs import Choice, grouped, key_of, run_row, shown
+from experiments.knapsack.settings import STEPS_PER_SECOND, Settings
 from experiments.knapsack.train import Bench
+from experiments.statistics import student_interval
 
 PAPERS = 1.0  # milliseconds of the paper's benchmark, for every method of LIMITED; other limits for those of CURVES
 LIMITED = ("ours", "ours-spo", "last-iterate", "spo-annealing", "spo", "pfy", "nid", "nce")
@@ -44,7 +46,7 @@ def gap(bench: Bench, milliseconds: float) -> Row:
     return {**where, "gap": mean, "with_bound": len(known) / n, "lost": lost}
 
 
-def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
+def tasks(bench: Bench, choice: Choice) -> Tasks:
     out: dict[str, Callable[[], Row]] = {}
     for milliseconds in bench.size.sweep.limits:
         out[f"gap | {milliseconds} ms"] = partial(gap, bench, milliseconds)
@@ -58,7 +60,7 @@ def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
     return out
 
 
-def tables(rows: Rows) -> list[Table]:
+def tables(settings: Settings, rows: Rows) -> list[Table]:
     columns = ("limit", "seeds", "test regret", "validation", "train s/epoch", "tr Cov g", "tr Cov g / ‖E g‖²")
     out = table("By time limit of the layer: mean ± 95 % interval over seeds", "method", *columns)
     for (milliseconds, name), runs in sorted(grouped(rows, "limit_ms", "method").items(), key=lambda g: g[0][0]):
@@ -87,7 +89,7 @@ def draw_regret(axes: Any, rows: Rows) -> None:
         axes.legend()
 
 
-def figures(rows: Rows) -> dict[str, Figure]:
+def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     draw_regret(left, rows)
     gaps = [row for row in rows.values() if row["table"] == "gap"]
@@ -104,4 +106,5 @@ def figures(rows: Rows) -> dict[str, Figure]:
     return {"sweep": figure, "sweep_1ms": three}
 
 
-PART = Part("sweep", tasks, tables, figures)
+def part(bench: Bench, choice: Choice) -> Part:
+    return Part("sweep", bench.settings, lambda _: tasks(bench, choice), tables, figures, prepare=bench.label)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import movegrad as mg
 from experiments.knapsack.data import FOLDER, Examples, Instances, load
 from experiments.knapsack.methods import Batch, Context, Loss, Method, Schedule
-from experiments.knapsack.settings import Limited, Size
+from experiments.knapsack.settings import Limited, Settings, Size
 from experiments.knapsack.solvers import Pool
 
 NAN = float("nan")
@@ -39,16 +39,20 @@ class Bench:
 
     @property
     def pool(self) -> Pool:
-        _ = self.instances  # makes it
+        self.label()  # makes it
         assert self._pool is not None
         return self._pool
 
     def context(self, seed: int) -> Context:
         return Context(self.instances, seed, self.size.training.decide.solver, self.mip_limit)
 
-    def close(self) -> None:
-        if self._pool:
-            self._pool.close()
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.size.data, self.size.training, self.mip_limit)
+
+    def label(self, missing: object = None) -> None:
+        """Labels, which have a progress bar of their own, before anything else is computed."""
+        _ = self.instances
 
 
 def tensor(values: np.ndarray) -> Tensor:

@@ -1,18 +1,20 @@
 """Part 3: options of ours, and of the baselines that are cheap to tune, by regret on validation. The test set is not touched."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
 
-from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.common import seconds, student_interval, table
+from experiments.display import seconds, table
+from experiments.framework import Part, Rows, Tasks
 from experiments.knapsack.methods import METHODS, Method, Schedule
-from experiments.knapsack.study import Choice, Part, Row, Rows, grouped, key_of, run_row, shown
+from experiments.knapsack.runs import Choice, grouped, key_of, run_row, shown
+from experiments.knapsack.settings import Settings
 from experiments.knapsack.train import Bench
+from experiments.statistics import student_interval
 
 OFFSET = 100  # training seeds of their own
 STEPS, TEMPERATURES = (1000, 3000, 10_000), (0.5, 1.0, 2.0)
@@ -47,7 +49,7 @@ def variants() -> Iterator[tuple[str, Method]]:
         yield variant("mse", Schedule(epochs, rate))
 
 
-def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
+def tasks(bench: Bench, choice: Choice) -> Tasks:
     return {
         key_of(name, method, OFFSET + seed): partial(run_row, bench, name, method, OFFSET + seed, test=False)
         for seed in choice.seeds
@@ -56,7 +58,7 @@ def tasks(bench: Bench, choice: Choice) -> dict[str, Callable[[], Row]]:
     }
 
 
-def tables(rows: Rows) -> list[Table]:
+def tables(settings: Settings, rows: Rows) -> list[Table]:
     out = table("Regret on validation at its best epoch, best first within each method", "method", "options", "seeds", "regret")
     out.add_column("best epoch", justify="right")
     out.add_column("train s/epoch", justify="right")
@@ -69,8 +71,5 @@ def tables(rows: Rows) -> list[Table]:
     return [out]
 
 
-def figures(rows: Rows) -> dict[str, Figure]:
-    return {}
-
-
-PART = Part("tune", tasks, tables, figures)
+def part(bench: Bench, choice: Choice) -> Part:
+    return Part("tune", bench.settings, lambda _: tasks(bench, choice), tables, prepare=bench.label)

@@ -1,19 +1,20 @@
 """Part 7a: the convergence theorem in its own setting, a lazy chain on a small cube with γₙ = a·n^−b and growing Kₙ."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import draw_band, mean_and_half_width, save_figure, write_csv
+from experiments.display import draw_band
+from experiments.framework import Part, Row, Rows, Tasks
 from experiments.recovery.exact_minimizers import minimizer
 from experiments.recovery.learn import exact_means
 from experiments.recovery.sizes import Sizes
-from experiments.recovery.study import Study, Task, rounded
-from experiments.store import Store
+from experiments.statistics import mean_and_half_width, rounded
 from movegrad.problems import Hypercube
 
 THETA0, T, N = np.array([0.5, -0.5, 0.25]), 1.0, 1000
@@ -37,6 +38,15 @@ class Schedule:
     def steps(self, n: int, before: int, theta: np.ndarray) -> int:
         """K of update n + 1."""
         return max(before, int(np.ceil(10 * (n + 1) ** self.power)), int(1 + self.constant * factor(theta)) + 1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    schedules: dict[str, Schedule]
+    theta0: tuple[float, ...] = tuple(THETA0.tolist())
+    N: int = N
+    t: float = T
+    seed: int = 0
 
 
 def factor(theta: np.ndarray) -> float:
@@ -66,7 +76,7 @@ def observed(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return mean, minimizer(mg.exact.enumeration(cube), mean, T)
 
 
-def descend(schedule: Schedule, seed: int, task: Task | None = None) -> dict[str, Any]:
+def descend(schedule: Schedule, seed: int) -> Row:
     """θ̂ₙ₊₁ = θ̂ₙ + γₙ₊₁ [Ȳ_N − mean of Kₙ₊₁ iterates] in independent runs from 0, each with one persistent chain."""
     cube, (mean, best) = lazy_cube(), observed(seed)
     theta, start, steps = np.zeros((schedule.runs, 3)), mg.start.Persistent(), 1
@@ -80,12 +90,10 @@ def descend(schedule: Schedule, seed: int, task: Task | None = None) -> dict[str
         if n + 1 in points:
             squared.append(((theta - best) ** 2).sum(-1))
             used.append(steps)
-        if task:
-            task.advance()
-    return summary(points, np.array(squared)) | {"K": used, "met": rounded(met)}
+    return summary(points, np.array(squared)) | {"K": used, "met": rounded(met), "predicted": rounded(predicted(schedule), 4)}
 
 
-def summary(n: np.ndarray, squared: np.ndarray) -> dict[str, Any]:
+def summary(n: np.ndarray, squared: np.ndarray) -> Row:
     """Mean of ‖θ̂ₙ − θ*_N‖² over runs, and its fitted power of n over the last half of a decade, with an interval over runs."""
     mean, half = mean_and_half_width(squared.T)
     late = n >= n[-1] / np.sqrt(10)
@@ -114,33 +122,15 @@ def _slope(n: np.ndarray, values: np.ndarray) -> float:
     return float(np.polyfit(np.log(n), np.log(values), 1)[0])
 
 
-def run(study: Study) -> dict[str, dict[str, Any]]:
-    """All schedules."""
-    chosen = schedules(study.sizes)
-    settings = {
-        "seed": study.seed,
-        "theta0": THETA0.tolist(),
-        "N": N,
-        "t": T,
-        "schedules": {k: asdict(s) for k, s in chosen.items()},
-    }
-    store = Store(study.out / "convergence.json", settings, study.fresh)
-    task, rows = study.task("theorem: convergence", sum(s.updates for s in chosen.values())), {}
-    for name, schedule in chosen.items():
-        rows[name] = store.get(name, lambda s=schedule: descend(s, study.seed, task) | {"predicted": rounded(predicted(s), 4)})
-        task.finish(schedule.updates)
-    lines = [
-        (name, *values)
-        for name, row in rows.items()
-        for values in zip(row["n"], row["K"], row["squared"], row["half"], row["largest"], strict=True)
-    ]
-    write_csv(study.out / "convergence.csv", ("schedule", "n", "K", "mean_squared_distance", "half", "largest"), lines)
-    _draw(rows, study)
-    study.show(_table(rows), store.seconds)
-    return rows
+def part(sizes: Sizes, seed: int) -> Part:
+    return Part("convergence", Settings(schedules(sizes), seed=seed), tasks, tables, figures)
 
 
-def _table(rows: dict[str, dict[str, Any]]) -> Table:
+def tasks(settings: Settings) -> Tasks:
+    return {name: partial(descend, schedule, settings.seed) for name, schedule in settings.schedules.items()}
+
+
+def tables(settings: Settings, rows: Rows) -> list[Table]:
     table = Table(
         "γₙ = n^−b, Kₙ",
         "largest K",
@@ -160,10 +150,10 @@ def _table(rows: dict[str, dict[str, Any]]) -> Table:
             f"{row['predicted']:.2f}",
             f"{row['met']:.1g}",
         )
-    return table
+    return [table]
 
 
-def _draw(rows: dict[str, dict[str, Any]], study: Study) -> None:
+def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
     for color, (name, row) in enumerate(rows.items()):
         draw_band(axes[0], row["n"], row["squared"], row["half"], color=f"C{color}", label=name, lw=1.2)
@@ -172,4 +162,4 @@ def _draw(rows: dict[str, dict[str, Any]], study: Study) -> None:
     axes[0].set_ylim(bottom=min(min(row["squared"]) for row in rows.values()) / 2)
     axes[0].legend(fontsize=7)
     axes[1].set(xscale="log", yscale="log", xlabel="update n", ylabel="Kₙ")
-    save_figure(figure, study.out, "convergence")
+    return {"convergence": figure}

@@ -124,8 +124,8 @@ def squared_distance(problem: mg.Problem, a: np.ndarray, b: np.ndarray) -> np.nd
     return (difference**2).sum(-1)
 
 
-def learn(condition: Condition, seed: int, advance: Callable[[int], None] = lambda n: None) -> Curves:
-    """Learn all M problems at once: θ ← Adam(mean of the chains − E_{θ₀}[Y]); ``advance`` is told of each update."""
+def learn(condition: Condition, seed: int) -> Curves:
+    """Learn all M problems at once: θ ← Adam(mean of the chains − E_{θ₀}[Y])."""
     problem, t = SETS[condition.set](), condition.temperature
     theta0, theta = instances(seed, condition.instances, problem.size)
     mean = target_mean(problem, theta0, condition, seed)
@@ -141,7 +141,6 @@ def learn(condition: Condition, seed: int, advance: Callable[[int], None] = lamb
                 seed=seed, call=n,
             )  # fmt: skip
             theta = theta + adam.step(chain.mean - mean)
-            advance(1)
     loss, expected, distance = np.array(recorded).swapaxes(0, 1)
     best = risk(problem, theta0, mg.exact.marginals(problem, theta0, t), t)
     return Curves(points, loss, expected - best, distance)

@@ -1,18 +1,20 @@
 """Part 7b: asymptotic normality of the empirical risk minimizer, √N(θ*_N − θ₀) → N(0, t²·Cov_{θ₀}(Y)⁻¹)."""
 
+from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import mean_and_half_width, save_figure, write_csv
+from experiments.framework import Part, Row, Rows, Tasks
 from experiments.recovery.exact_minimizers import interior, minimizer
 from experiments.recovery.learn import exact_means, mix
-from experiments.recovery.study import Study, rounded
-from experiments.store import Store
+from experiments.recovery.sizes import Sizes
+from experiments.statistics import mean_and_half_width, rounded
 from movegrad.problems import Hypercube
 
 THETA0 = np.array([0.5, -0.5, 0.25])
@@ -31,7 +33,7 @@ def cases() -> dict[str, tuple[Hypercube, float]]:
     return {"independent bits, t = 1": (Hypercube(3), 1.0), "dependent bits, t = 2": (Hypercube(3, phi=pairs), 2.0)}
 
 
-def replicate(problem: Hypercube, t: float, n: int, replicates: int, seed: int) -> dict[str, Any]:
+def replicate(problem: Hypercube, t: float, n: int, replicates: int, seed: int) -> Row:
     """Whitened errors z = Σ^−½ √N(θ*_N − θ₀), Σ = t²·Cov⁻¹, of data sets of n samples; compared with N(0, I)."""
     mean = exact_means(problem, np.tile(THETA0, (replicates, 1)), n, t, mix(seed, n))
     exists = interior(mean)
@@ -64,45 +66,47 @@ def wishart_range(n: int, draws: int = 2000) -> list[float]:
     return [float(q) for column in (0, 2) for q in np.quantile(values[:, column], [0.025, 0.975])]
 
 
-def run(study: Study) -> dict[tuple[str, int], dict[str, Any]]:
+@dataclass(frozen=True)
+class Settings:
+    samples: tuple[int, ...]
+    replicates: int
+    theta0: tuple[float, ...] = tuple(THETA0.tolist())
+    cases: tuple[str, ...] = tuple(cases())
+    seed: int = 0
+
+
+def part(sizes: Sizes, seed: int) -> Part:
+    return Part("normality", Settings(sizes.samples, sizes.replicates, seed=seed), tasks, tables, figures)
+
+
+def tasks(settings: Settings) -> Tasks:
     """All cases and sample sizes."""
-    samples, replicates = study.sizes.samples, study.sizes.replicates
-    settings = {"seed": study.seed, "theta0": THETA0.tolist(), "samples": samples, "replicates": replicates, "cases": list(cases())}
-    store = Store(study.out / "normality.json", settings, study.fresh)
-    task, rows = study.task("theorem: normality", len(cases()) * len(samples)), {}
-    for name, (problem, t) in cases().items():
-        for n in samples:
-            rows[name, n] = store.get(f"{name} | N = {n}", lambda p=problem, t=t, n=n: replicate(p, t, n, replicates, study.seed))
-            task.finish(1)
-    header = ("case", "N", "exists", "bias", "trace", "trace_half", "eigenvalue_1", "eigenvalue_2", "eigenvalue_3")
-    header += ("smallest_low", "smallest_high", "largest_low", "largest_high", "coverage", "coverage_half")
-    lines = [
-        (*key, r["exists"], r["bias"], *r["trace"], *r["eigenvalues"], *r["expected"], *r["coverage"]) for key, r in rows.items()
-    ]
-    write_csv(study.out / "normality.csv", header, lines)
-    _draw(rows, samples, study)
-    study.show(_table(rows), store.seconds)
-    return rows
+    return {
+        f"{name} | N = {n}": partial(replicate, problem, t, n, settings.replicates, settings.seed)
+        for name, (problem, t) in cases().items()
+        for n in settings.samples
+    }
 
 
-def _table(rows: dict[tuple[str, int], dict[str, Any]]) -> Table:
+def tables(settings: Settings, rows: Rows) -> list[Table]:
     table = Table("", "N", "θ*_N exists", "tr(Σ⁻¹·N·Cov)/d", "eigenvalues", "95 % range of min, max", "in 95 % ellipsoid")
     table.title = "Asymptotic normality: N·Cov(θ*_N) against Σ = t²·Cov(Y)⁻¹"
-    for (name, n), row in rows.items():
+    for key, row in rows.items():
         table.add_row(
-            name, f"{n}", f"{row['exists']:.1%}", "{:.3f} ± {:.3f}".format(*row["trace"]),
+            *key.split(" | N = "), f"{row['exists']:.1%}", "{:.3f} ± {:.3f}".format(*row["trace"]),
             " ".join(f"{v:.3f}" for v in row["eigenvalues"]),
             "{:.3f}–{:.3f}, {:.3f}–{:.3f}".format(*row["expected"]),
             "{:.2%} ± {:.2%}".format(*row["coverage"]),
         )  # fmt: skip
-    return table
+    return [table]
 
 
-def _draw(rows: dict[tuple[str, int], dict[str, Any]], samples: tuple[int, ...], study: Study) -> None:
+def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
+    samples = settings.samples
     normal = np.array([NormalDist().inv_cdf(p) for p in LEVELS])
-    figure, axes = plt.subplots(2, len(cases()), figsize=(6.8, 5.8), squeeze=False, layout="constrained")
-    for (ratio, quantiles), name in zip(axes.T, cases(), strict=True):
-        chosen = [rows[name, n] for n in samples]
+    figure, axes = plt.subplots(2, len(settings.cases), figsize=(6.8, 5.8), squeeze=False, layout="constrained")
+    for (ratio, quantiles), name in zip(axes.T, settings.cases, strict=True):
+        chosen = [rows[f"{name} | N = {n}"] for n in samples]
         trace, half = np.array([row["trace"] for row in chosen]).T
         ratio.errorbar(samples, trace, half, fmt="o-", capsize=3, label="mean eigenvalue")
         values = np.array([row["eigenvalues"] for row in chosen])
@@ -114,8 +118,8 @@ def _draw(rows: dict[tuple[str, int], dict[str, Any]], samples: tuple[int, ...],
         ratio.set(xscale="log", title=name, xlabel="N", ylabel="eigenvalues of Σ⁻¹·N·Cov(θ*_N)")
         ratio.legend(fontsize=7)
         for n in (samples[0], samples[len(samples) // 2], samples[-1]):
-            quantiles.plot(normal, rows[name, n]["quantiles"], ".-", ms=3, lw=0.8, label=f"N = {n}")
+            quantiles.plot(normal, rows[f"{name} | N = {n}"]["quantiles"], ".-", ms=3, lw=0.8, label=f"N = {n}")
         quantiles.plot(normal, normal, color="black", lw=0.8)
         quantiles.set(xlabel="quantile of N(0, 1)", ylabel="quantile of Σ^−½ √N(θ*_N − θ₀)")
         quantiles.legend(fontsize=7)
-    save_figure(figure, study.out, "normality")
+    return {"normality": figure}

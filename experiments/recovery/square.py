@@ -1,17 +1,19 @@
 """Part 6: trajectories of stochastic gradients on the square {0,1}², over the level sets of the expected risk."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from rich.table import Table
 
 import movegrad as mg
-from experiments.common import mean_and_half_width, save_figure, write_csv
+from experiments.framework import Part, Row, Rows, Tasks
 from experiments.recovery.learn import mix, risk
-from experiments.recovery.study import Study, rounded
-from experiments.store import Store
+from experiments.recovery.sizes import Sizes
+from experiments.statistics import mean_and_half_width, rounded
 from movegrad.problems import Hypercube
 
 TRUE, FIRST = np.array([0.5, 0.5]), np.array([-2.0, 1.5])
@@ -19,27 +21,25 @@ A, B = 2.0, 0.6  # γₙ = a·n^−b
 Means = Callable[[np.ndarray, int], np.ndarray]  # Θ (R, d) and the number of the update → means of samples (R, d)
 
 
-def run(study: Study) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Settings:
+    trajectories: int
+    updates: int
+    theta0: tuple[float, ...] = tuple(TRUE.tolist())
+    first: tuple[float, ...] = tuple(FIRST.tolist())
+    a: float = A
+    b: float = B
+    seed: int = 0
+
+
+def part(sizes: Sizes, seed: int) -> Part:
+    return Part("square", Settings(sizes.trajectories, sizes.square_updates, seed=seed), tasks, tables, figures)
+
+
+def tasks(settings: Settings) -> Tasks:
     """Trajectories for K ∈ {1, 100} and for 1 and 100 exact samples; the first of each is drawn, all are measured."""
-    sizes = study.sizes
-    settings = {"seed": study.seed, "theta0": TRUE.tolist(), "first": FIRST.tolist(), "a": A, "b": B}
-    settings |= {"trajectories": sizes.trajectories, "updates": sizes.square_updates}
-    store, kinds = Store(study.out / "square.json", settings, study.fresh), makers(study.seed)
-    task = study.task("square", len(kinds))
-    rows = {}
-    for name, make in kinds.items():
-        rows[name] = store.get(name, lambda make=make: _measure(make(), sizes.trajectories, sizes.square_updates))
-        task.finish(1)
-    header = ("gradient", "n", "theta_1", "theta_2", "mean_squared_distance", "half")
-    lines = [
-        (name, n, *p, d, h)
-        for name, r in rows.items()
-        for n, p, d, h in zip(r["n"], r["path"], r["distance"], r["half"], strict=True)
-    ]
-    write_csv(study.out / "square.csv", header, lines)
-    _draw(rows, study)
-    study.show(_table(rows), store.seconds)
-    return rows
+    sizes = settings.trajectories, settings.updates
+    return {name: partial(measure, make, *sizes) for name, make in makers(settings.seed).items()}
 
 
 def makers(seed: int) -> dict[str, Callable[[], Means]]:
@@ -66,8 +66,8 @@ def descend(means: Means, runs: int, updates: int) -> np.ndarray:
     return np.array(path)
 
 
-def _measure(means: Means, runs: int, updates: int) -> dict[str, Any]:
-    paths = descend(means, runs, updates)
+def measure(make: Callable[[], Means], runs: int, updates: int) -> Row:
+    paths = descend(make(), runs, updates)
     length = np.linalg.norm(np.diff(paths, axis=0), axis=-1).sum(0)
     distance, half = mean_and_half_width(((paths - TRUE) ** 2).sum(-1).T)
     return {
@@ -79,17 +79,17 @@ def _measure(means: Means, runs: int, updates: int) -> dict[str, Any]:
     }
 
 
-def _table(rows: dict[str, dict[str, Any]]) -> Table:
+def tables(settings: Settings, rows: Rows) -> list[Table]:
     straight = np.linalg.norm(FIRST - TRUE)
     table = Table(
         "gradient", f"length of the path (straight: {straight:.2f})", "‖θ̂ − θ₀‖² at the end", title="Trajectories on the square"
     )
     for name, row in rows.items():
         table.add_row(name, "{:.3g} ± {:.1g}".format(*row["length"]), f"{row['distance'][-1]:.3g} ± {row['half'][-1]:.1g}")
-    return table
+    return [table]
 
 
-def _draw(rows: dict[str, dict[str, Any]], study: Study) -> None:
+def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
     square = Hypercube(2)
     paths = {name: np.array(row["path"]) for name, row in rows.items()}
     corners = np.concatenate([*paths.values(), [TRUE]])
@@ -107,4 +107,4 @@ def _draw(rows: dict[str, dict[str, Any]], study: Study) -> None:
         axis.set_xlabel("θ₁")
     for axis in axes[:, 0]:
         axis.set_ylabel("θ₂")
-    save_figure(figure, study.out, "square")
+    return {"square": figure}
