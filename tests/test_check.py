@@ -13,6 +13,7 @@ from movegrad.problems import Hypercube, Knapsack, TopK
 from movegrad.problems import hypercube as cube_moves
 from movegrad.problems import top_k as swap_moves
 from movegrad.proof.compiled import divergence
+from tests.slow import slow_but_for
 
 
 @mg.jit
@@ -59,15 +60,24 @@ RIGHT = {
 }
 
 
-COMPILED = {  # the others have kernels of the same functions
+COMPILED = (  # the others have kernels of the same functions
     "hypercube, weighted mixture", "hypercube, φ of pairs", "top-k, mixture", "top-k, guided and unguided, β given",
     "knapsack, guided, three capacities",
-}  # fmt: skip
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_built_in_problem_is_right(name):
-    report = mg.check(RIGHT[name], temperatures=(0.3, 1.0, 5.0), compiled=name in COMPILED).raise_if_wrong()
+    assert_right(name, compiled=False)
+
+
+@pytest.mark.parametrize("name", slow_but_for(["hypercube, φ of pairs"], COMPILED))
+def test_compiled_chain_of_a_built_in_problem_is_right(name):
+    assert_right(name, compiled=True)
+
+
+def assert_right(name, compiled):
+    report = mg.check(RIGHT[name], temperatures=(0.3, 1.0, 5.0), compiled=compiled).raise_if_wrong()
     assert report.complete
     assert report.worst_balance < 1e-10
     assert report.worst_law < 1e-10
@@ -558,8 +568,11 @@ def test_a_branch_for_large_instances_is_met_by_the_local_test():
 
 @pytest.mark.parametrize(
     "problem",
-    [TopK(60, k=20), TopK(40, k=10, swaps=(1, 2), guided=True), Knapsack(np.arange(1, 61)[None] % 13 + 1, [90])],
-    ids=["top-k", "guided", "knapsack"],
+    [
+        pytest.param(TopK(60, k=20), id="top-k"),
+        pytest.param(TopK(40, k=10, swaps=(1, 2), guided=True), id="guided", marks=pytest.mark.slow),
+        pytest.param(Knapsack(np.arange(1, 61)[None] % 13 + 1, [90]), id="knapsack"),
+    ],
 )
 def test_right_problems_pass_the_local_test(problem):
     report = mg.check(problem, local=True, compiled=False).raise_if_wrong()

@@ -9,6 +9,7 @@ import movegrad as mg
 from movegrad.cuda import arrays
 from movegrad.engine import BUILD, DRAW, IMPROVE, Options
 from movegrad.problems import Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
+from tests.slow import slow_but_for
 
 torch = pytest.importorskip("torch")
 numba_cuda = pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip install 'movegrad[cuda]'")
@@ -84,7 +85,7 @@ def ptx(source: kernel.Source) -> str:
     return code
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", slow_but_for(FEW, PROBLEMS))
 def test_every_built_in_problem_compiles_for_cuda(name, hopper):
     """A move that cannot run there fails here, named with its problem; local arrays must have become registers."""
     problem = PROBLEMS[name]()
@@ -97,7 +98,7 @@ def test_every_built_in_problem_compiles_for_cuda(name, hopper):
         assert function is None or ".visible .entry" in kernel.compiled_run(problem, task, ptx)
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", slow_but_for(["recycled"], OPTIONS))
 def test_every_estimator_compiles_for_cuda(option, hopper):
     assert ".visible .entry" in kernel.compiled_run(PROBLEMS["guided knapsack"](), OPTIONS[option], ptx)
 

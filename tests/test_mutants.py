@@ -1,10 +1,8 @@
 """The checker against planted mistakes and against unusual problems that are right.
 
-With MOVEGRAD_SLOW=1 in the environment every check runs the compiled chain, too, and the mistakes are shown to be real: compiled
-chains against the Gibbs law, by brute force.
+The slow tests compile a kernel for each case: every check runs the compiled chain, too, and the mistakes are shown to be real by
+compiled chains against the Gibbs law, by brute force.
 """
-
-import os
 
 import numpy as np
 import pytest
@@ -13,24 +11,42 @@ import movegrad as mg
 from tests.mutants import RIGHT, WRONG
 from tests.mutants.law import chernoff, compare
 from tests.mutants.numbers import DOES_NOT_COMPILE
+from tests.slow import slow_but_for
 
-SLOW = os.environ.get("MOVEGRAD_SLOW") == "1"
-slow = pytest.mark.skipif(not SLOW, reason="compiles a kernel for each case: set MOVEGRAD_SLOW=1")
+LONG = {"shuffles_everything"}  # a million draws in plain Python
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_mistake_is_found(name):
-    case = WRONG[name]
-    report = mg.check(case.build(), compiled=SLOW or case.compiled)
+def assert_found(case, compiled):
+    report = mg.check(case.build(), compiled=compiled)
     assert not report.ok, f"{case.sentence}\n{report}"
     assert case.kinds & report.findings.keys(), f"{case.sentence}\nwanted: {sorted(case.kinds)}\n{report}"
 
 
+def assert_passes(case, compiled):
+    report = mg.check(case.build(), compiled=compiled)
+    assert report.ok, f"{case.sentence}\n{report}"
+
+
+@pytest.mark.parametrize("name", slow_but_for(WRONG.keys() - LONG, WRONG))
+def test_mistake_is_found(name):
+    assert_found(WRONG[name], compiled=WRONG[name].compiled)
+
+
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_problem_passes(name):
-    case = RIGHT[name]
-    report = mg.check(case.build(), compiled=SLOW)
-    assert report.ok, f"{case.sentence}\n{report}"
+    assert_passes(RIGHT[name], compiled=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n, case in WRONG.items() if not case.compiled and n not in LONG])
+def test_mistake_is_found_by_a_check_that_runs_the_compiled_chain(name):
+    assert_found(WRONG[name], compiled=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_problem_passes_a_check_that_runs_the_compiled_chain(name):
+    assert_passes(RIGHT[name], compiled=True)
 
 
 def test_every_case_says_what_it_is():
@@ -51,7 +67,7 @@ def test_chernoff_bounds_exact_binomial_tails():
     assert bounds[6] == pytest.approx(1.0)
 
 
-@slow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, case in WRONG.items() if not case.hidden])
 def test_compiled_chain_of_a_wrong_problem_has_another_law(name):
     """A right chain would look so wrong with probability below 1e-9."""
@@ -59,7 +75,7 @@ def test_compiled_chain_of_a_wrong_problem_has_another_law(name):
     assert verdict.differs, f"{WRONG[name].sentence}\n{verdict}"
 
 
-@slow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, case in WRONG.items() if case.hidden == DOES_NOT_COMPILE])
 def test_what_does_not_compile_is_refused(name):
     problem = WRONG[name].build()
@@ -67,7 +83,7 @@ def test_what_does_not_compile_is_refused(name):
         mg.sample(problem, np.zeros(problem.size), steps=1)
 
 
-@slow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, case in RIGHT.items() if not case.hidden])
 def test_compiled_chain_of_a_right_problem_has_the_gibbs_law(name):
     """Fails for a right problem with probability below 1e-9."""

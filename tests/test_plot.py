@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 import movegrad as mg
 from movegrad.problems import PrizeCollectingVRPTW
 from movegrad.problems.routing import Instance
+from tests.slow import slow_but_for
 
 plot = mg.plot
 
@@ -136,7 +137,7 @@ def test_prizes_are_areas():
     assert areas[2, 0] > areas[1, 0] > areas[3, 0] == areas[4, 0]
 
 
-@pytest.mark.parametrize("n", [1, 5, 40, 100, 200])
+@pytest.mark.parametrize("n", slow_but_for([1, 5, 40], [1, 5, 40, 100, 200]))
 def test_any_size_can_be_written_to_a_file(n, tmp_path):
     instance = random_instance(n, 1)
     plan = [list(range(1 + k, min(k + 9, n) + 1)) for k in range(0, n, 9)][:-1]

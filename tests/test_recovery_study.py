@@ -15,6 +15,7 @@ from experiments.recovery.sizes import QUICK
 from experiments.recovery.study import NAMES, STUDY, parts_of
 from experiments.statistics import rounded
 from movegrad.problems import Hypercube, TopK
+from tests.slow import slow_but_for
 
 TINY = replace(
     QUICK, updates=20, instances=4, many_instances=4, few_instances=3, work=100, rates=(0.05, 0.2), base_steps=20, steps=(1, 10),
@@ -50,7 +51,7 @@ def tiny(name):
     return next(part for part in parts_of(TINY, 3) if part.name == name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but_for(lambda name: name != "mixtures", NAMES))
 def test_part_writes_rows_tables_and_figures(name, tmp_path):
     shown = []
     rows = run_part(tiny(name), tmp_path, show=shown.append)

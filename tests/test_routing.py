@@ -24,6 +24,7 @@ from tests.routing_instances import (
     reached,
     served,
 )
+from tests.slow import slow_but_for
 
 
 def problem_of(n, seed=0, beta=0.5, arcs=False, **what):
@@ -60,7 +61,14 @@ def name_of(case):
 # --- the law, by enumeration ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", list(cases()), ids=name_of)
+FAST = {  # and all with n = 2
+    "3-loose-any-must none-fleet None-0", "3-loose-triangle-capacity-must some-fleet 2-21",
+    "3-binding-any-capacity-must all-fleet None-34", "3-binding-triangle-capacity-must all-fleet 2-47",
+    "4-binding-any-capacity-must some-fleet None-4", "5-binding-triangle-must all-fleet None-2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", slow_but_for(lambda case: case[0] == 2 or name_of(case) in FAST, cases()), ids=name_of)
 def test_moves_are_exact(case):
     """With few vehicles some sets are not connected, whatever the moves: then that is the one finding, as brute force says."""
     n, seed, what = case

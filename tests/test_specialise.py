@@ -52,6 +52,13 @@ def run(folder: Path, formula: str = "twice(SCALE) + SHIFT", shift: float = 0.0,
 def test_cache_is_found_by_the_next_process_and_never_stale(tmp_path):
     assert run(tmp_path) == (100.0, 0)  # cold
     assert run(tmp_path) == (100.0, 1)  # warm
+    assert run(tmp_path, helper="3.0 * x") == (150.0, 0)  # edited helper in another module
+    assert run(tmp_path) == (100.0, 1)  # and the first one is still there
+
+
+@pytest.mark.slow
+def test_cache_is_never_stale_whatever_is_edited(tmp_path):
+    assert run(tmp_path) == (100.0, 0)
     assert run(tmp_path, formula="twice(SCALE) + 1.0") == (101.0, 0)  # edited move
     assert run(tmp_path, helper="3.0 * x") == (150.0, 0)  # edited helper in another module
     assert run(tmp_path, scale=60.0) == (120.0, 0)  # edited constant of another module
