@@ -1,14 +1,26 @@
 # Every target sets up what it needs in .venv, from a fresh clone.
 PYTHON ?= python3
+PYTHON_OLDEST ?= python3.11
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+IN_PARALLEL = --numprocesses auto --dist worksteal
+# What test-oldest runs: the core, and the compiler around it.
+CORE = $(patsubst %,tests/test_%.py,versions sampling torch start check exact knapsack disk_cache reach specialise limits)
 
-.PHONY: demo test fuzz bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
+.PHONY: demo test test-all test-oldest fuzz bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
 
 demo: .venv/ready
 	.venv/bin/python examples/knapsack.py
 
 test: .venv/ready-test lint
-	.venv/bin/python -m pytest --numprocesses auto --dist worksteal
+	.venv/bin/python -m pytest $(IN_PARALLEL) -m "not slow"
+
+# The tests that `make test` leaves out: more cases of the same claims (tests/slow.py).
+test-all: .venv/ready-test
+	.venv/bin/python -m pytest $(IN_PARALLEL) -m slow
+
+# On the oldest versions of NumPy, Numba and torch. The first time: 3 GB of downloads, since that torch brings CUDA along.
+test-oldest: .venv-oldest/ready
+	.venv-oldest/bin/python -m pytest $(IN_PARALLEL) -m "not slow" $(CORE)
 
 # Hostile calls of every public function: a table of how they end (some minutes).
 fuzz: .venv/ready-test
@@ -54,10 +66,17 @@ reproduce-dvrptw: .venv/ready
 	$(PIP) --group test
 	@touch $@
 
+.venv-oldest/ready: pyproject.toml constraints-oldest.txt
+	$(PYTHON_OLDEST) -m venv .venv-oldest
+	@echo "Setting up .venv-oldest (some minutes the first time) …"
+	.venv-oldest/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints-oldest.txt \
+		--editable ".[torch]" pytest pytest-xdist hypothesis
+	@touch $@
+
 .venv/ready-bench: .venv/ready
 	$(PIP) --group bench
 	@touch $@
 
 clean:
-	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-oldest build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

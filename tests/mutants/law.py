@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 import movegrad as mg
+from movegrad.engine import layout_of
 from tests.mutants.registry import Case
 
 STEPS, ERROR_RATE = 1_000, 1e-9
@@ -36,7 +37,8 @@ class Verdict(NamedTuple):
 
 def gibbs(problem: mg.Problem, theta: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All solutions (s, size), T of each (s, d) and their probabilities (s,)."""
-    solutions = np.array([np.asarray(y, problem.state_dtypes[0]) for y in getattr(problem, "all_states", problem.states)()])
+    dtype, states = layout_of(problem).state_dtypes[0], getattr(problem, "all_states", problem.states)
+    solutions = np.array([np.asarray(y, dtype) for y in states()])
     statistics, values = np.zeros((len(solutions), problem.size)), np.zeros(len(solutions))
     for y, out, value in zip(solutions, statistics, range(len(solutions)), strict=True):
         if problem.functions.statistic is None:
