@@ -16,6 +16,7 @@ from experiments.display import number, seconds
 from experiments.framework import Part, run_part
 from experiments.statistics import tidy
 from movegrad.problems import Hypercube, TopK
+from tests.slow import slow_but_for
 
 HYPERCUBE, TOP_K = measure.SMALL
 TINY = {
@@ -69,7 +70,7 @@ def tiny(name: str, seed: int = 0) -> Part:
     return part._replace(settings=replace(settings, seed=seed))
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", slow_but_for(lambda name: name != "guided", TINY))
 def test_a_tiny_run_of_each_part_writes_results_tables_and_figures(name, tmp_path):
     shown = []
     rows = run_part(tiny(name), tmp_path, show=shown.append)

@@ -9,6 +9,7 @@ jnp = jax.numpy
 
 import movegrad as mg  # noqa: E402
 from movegrad.problems import Hypercube, Knapsack, TopK  # noqa: E402
+from tests.slow import slow_but_for  # noqa: E402
 
 PROBLEMS = {
     "hypercube": Hypercube(8),
@@ -34,7 +35,7 @@ def targets(problem, theta) -> np.ndarray:
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", slow_but_for(["hypercube", "top-k", "knapsack"], PROBLEMS))
 def test_layer_and_loss_agree_with_torch(name, settings):
     """One registry for both front ends: same seed, same values, same gradients."""
     problem, options, key = PROBLEMS[name], SETTINGS[settings], jax.random.key(SEED)
