@@ -13,7 +13,9 @@ from tests.mutants.law import chernoff, compare
 from tests.mutants.numbers import DOES_NOT_COMPILE
 from tests.slow import slow_but_for
 
-LONG = {"shuffles_everything", "greedy_with_a_negative_power"}  # 50,000 outcomes from each state; a kernel of its own
+LONG = {  # 50,000 outcomes from each state; kernels of their own
+    "shuffles_everything", "greedy_with_a_negative_power", "improve_with_a_negative_power",
+}  # fmt: skip
 
 
 def assert_found(case, compiled):

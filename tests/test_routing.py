@@ -183,7 +183,7 @@ def test_windows_without_end(end):
     mg.check(problem).raise_if_wrong()
 
 
-@pytest.mark.parametrize("beta", [1e-4, 0.02, 10.0])
+@pytest.mark.parametrize("beta", slow_but_for([1e-4], [1e-4, 0.02, 10.0]))
 def test_any_beta_is_exact(beta):
     """However sharp: no draw is so rare that it could not be undone, and a request is never near itself."""
     problem = problem_of(3, 9, beta=beta, triangle=False)
@@ -433,7 +433,13 @@ def arc_counts(plan, n):
 
 
 @pytest.mark.parametrize(
-    ("n", "what"), [(2, {}), (3, {"triangle": False}), (3, {"must": "all"}), (4, {"binding": True, "capacity": True})]
+    ("n", "what"),
+    [
+        (2, {}),
+        pytest.param(3, {"triangle": False}, marks=pytest.mark.slow),
+        pytest.param(3, {"must": "all"}, marks=pytest.mark.slow),
+        (4, {"binding": True, "capacity": True}),
+    ],
 )
 def test_moves_are_exact_with_arcs(n, what):
     problem = problem_of(n, 1, arcs=True, **what)
