@@ -25,6 +25,9 @@ of a move           arguments                      returns
 ``feasible``        data, state, move              is y' in the set? Asked only for a proposal that the coin accepted
 ``apply``           data, state, move              nothing: turns the state into y'
 ``applicable_after`` data, state, move             the value of ``applicable`` at y'
+``apply_if``        data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, and nothing at all if it is 0, without a
+                                                   branch. For moves so small that a branch which cannot be predicted is most of
+                                                   a step, of which every draw applies and is feasible
 of the problem
 ``prepare``         data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
                     state                          stands for it if the proposal's guide is frozen
@@ -72,6 +75,7 @@ class Move:
     feasible: Jitted | None = None
     applicable_after: Jitted | None = None
     weight: float = 1.0
+    apply_if: Jitted | None = None
 
     def __post_init__(self) -> None:
         instance_of(self.name, "name of a move", str)
@@ -81,6 +85,8 @@ class Move:
                 object.__setattr__(self, "changes", integer_in(function, f"{name} of {owner}", 0))
             else:
                 _check_function(function, name, owner, arity, required=name in ("propose", "change", "changes", "apply"))
+        if self.apply_if is not None and self.feasible is not None:
+            raise ValueError(f"apply_if of move {self.name!r} must not be given beside feasible, since it asks nothing.")
         positive(self.weight, f"weight of move {self.name!r}")
 
 
@@ -97,7 +103,7 @@ class Functions(NamedTuple):
     applicable: Jitted | None = None
 
 
-_MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
+_MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3, "apply_if": 4}
 _LASTING = ("data", "state", "solution", "moves", "size", "functions")
 _ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "improve": 3, "applicable": 2}
 

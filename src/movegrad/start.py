@@ -23,7 +23,7 @@ from movegrad._validate import array_of, encoded, listed, shown, takes
 from movegrad.engine import BUILD, DRAW, IMPROVE, Begin, on_gpu, place_of, stream_keys
 from movegrad.problem import Problem
 
-__all__ = ["BUILD", "DRAW", "Given", "Heuristic", "Improve", "Persistent", "Request", "data", "greedy", "random", "target"]
+__all__ = ["BUILD", "DRAW", "Given", "Heuristic", "Improve", "Make", "Persistent", "Request", "data", "greedy", "random", "target"]
 
 
 class Request(NamedTuple):
@@ -44,6 +44,12 @@ class Request(NamedTuple):
         return self.indices
 
 
+class Make(NamedTuple):
+    """Starts of all examples, to be drawn or to be built."""
+
+    task: int  # DRAW or BUILD
+
+
 class Improve(NamedTuple):
     """A start of one example, or the starts of all, to be improved for θ before chains begin."""
 
@@ -51,7 +57,7 @@ class Improve(NamedTuple):
 
 
 Solutions = np.ndarray | Improve | int | None  # (C, size) of one example, as given or to be improved; DRAW (or None) or BUILD
-Start = Callable[[Request], Any]  # → Solutions of each example; all at once as (E, C, size), (E, 1, size) or an Improve of them
+Start = Callable[[Request], Any]  # → Solutions of each example; all at once as (E, C, size), (E, 1, size), Make or Improve
 WORDS = ("random", "greedy", "target", "heuristic", "data", "persistent")
 
 
@@ -59,13 +65,13 @@ def greedy(request: Request) -> Any:
     """What the problem builds for θ."""
     if request.problems[0].functions.greedy is None:
         return random(request)
-    return np.full(len(request.problems), BUILD)
+    return Make(BUILD)
 
 
 def random(request: Request) -> Any:
     """A draw, or the problem's own solution."""
     if request.problems[0].functions.random is not None:
-        return np.full(len(request.problems), DRAW)
+        return Make(DRAW)
     return [p.solution[None] for p in request.problems]
 
 
@@ -227,6 +233,8 @@ def each_of(given: Any, name: str, examples: int) -> list[Solutions]:
     """What a start gives, example by example."""
     if isinstance(given, Improve):
         return [start if isinstance(start, Improve) else Improve(start) for start in each_of(given.solutions, name, examples)]
+    if isinstance(given, Make):
+        return [given.task] * examples
     if getattr(given, "ndim", 0) == 3:
         given = [given[0]] * examples if len(given) == 1 else [given[e] for e in range(len(given))]
     return listed(given, name, examples, "examples")
@@ -237,9 +245,9 @@ def flatten(given: Any, request: Request, place: Any, name: str = "start") -> Be
     task, whole, problems = 0, given, request.problems
     if isinstance(given, Improve):
         task, whole = IMPROVE, given.solutions
+    if isinstance(whole, Make):
+        return Begin(place.own_solutions(problems), np.full(len(problems), whole.task | task))
     shape = tuple(getattr(whole, "shape", ()))
-    if shape == (len(problems),) and isinstance(whole, np.ndarray) and np.isin(whole, (DRAW, BUILD)).all():
-        return Begin(place.own_solutions(problems), whole.astype(np.int64) | task)
     at_once = len(shape) == 3 and shape[:2] in ((len(problems), request.chains), (len(problems), 1), (1, 1))
     if at_once and {len(p.solution) for p in problems} == {shape[2]}:
         return Begin(place.solutions(whole, problems[0], name).reshape(-1), np.full(len(problems), task))

@@ -20,7 +20,7 @@ twice.
 from collections.abc import Callable, Sequence
 from functools import wraps
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -161,13 +161,13 @@ class LocalSearchLayer(nn.Module):
         if isinstance(problem, Problem):
             if _is_empty(_tensor(theta), problem):
                 return theta.clone()
-            return _Expectation.apply(theta, self, problem, start, index, guide, call)
+            return _Expectation.apply(theta, _Call(self, problem, start, index, guide, call))
         theta = [_tensor(t) for t in listed(theta, "theta", len(problems_of(problem)), "problems")]
         for e, t in enumerate(theta):
             if t.ndim != 1 or not t.is_floating_point():
                 raise ValueError(f"theta[{e}] must have one axis and a floating dtype, got shape {tuple(t.shape)} of {t.dtype}.")
         flat, sizes = torch.cat(theta), [t.numel() for t in theta]
-        means = _Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide, call).split(sizes)
+        means = _Expectation.apply(flat, _Call(self, problem, start, index, guide, call, sizes)).split(sizes)
         return [m.to(t.dtype) for m, t in zip(means, theta, strict=True)]
 
     def _run(
@@ -385,35 +385,37 @@ class OneStepLoss(nn.Module):
 # --- autograd --------------------------------------------------------------------------------------------------------
 
 
-class _Ragged:
-    """A sequence of problems whose θ arrive as one flat tensor."""
+class _Call(NamedTuple):
+    """A call of a layer."""
 
-    def __init__(self, problems: Sequence[Problem], sizes: list[int]) -> None:
-        self.problems, self.sizes = problems, sizes
+    layer: LocalSearchLayer
+    problem: Problems
+    start: Any
+    index: Any
+    guide: Any
+    number: int | None
+    sizes: list[int] | None = None  # of a list of problems, whose θ arrive as one flat tensor
 
 
 class _Expectation(torch.autograd.Function):
     """E[T(Y)] with the covariance product as its derivative, forward and backward by running the chains again."""
 
     @staticmethod
-    def forward(
-        ctx: Any, theta: Tensor, layer: LocalSearchLayer, problem: Any, start: Any, index: Any, guide: Any, call: int | None
-    ) -> Tensor:
+    def forward(ctx: Any, theta: Tensor, call: _Call) -> Tensor:
         array: Any = _array(theta)
-        if isinstance(problem, _Ragged):
-            parts = array.split(problem.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(problem.sizes)[:-1])
-            array, problem = parts, problem.problems
-        result, begin = layer._run(array, problem, start=start, index=index, guide=guide, call=call)
-        ctx.again = result, begin  # with copies of θ and of the guide; PyTorch watches their own
-        guides = guide if isinstance(guide, (list, tuple)) else [guide]
+        if call.sizes is not None:
+            array = array.split(call.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(call.sizes)[:-1])
+        run, begin = call.layer._run(array, call.problem, start=call.start, index=call.index, guide=call.guide, call=call.number)
+        ctx.again = run, begin  # with copies of θ and of the guide; PyTorch watches their own
+        guides = call.guide if isinstance(call.guide, (list, tuple)) else [call.guide]
         watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
         _save(ctx, *watched)
-        mean = result.mean()
-        return _like(result.batch.place.joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
+        mean = run.mean()
+        return _like(run.batch.place.joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _once(_product(gradient, ctx.again), ctx.saved_tensors[0]), None, None, None, None, None, None
+        return _once(_product(gradient, ctx.again), ctx.saved_tensors[0]), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:

@@ -139,6 +139,9 @@ def _allocate(batch: Batch, settings: Settings, begin: Begin, indices: np.ndarra
     value[:, INVERSE_TEMPERATURE] = 1.0 / _per_chain(settings.temperature, n)
     clock[:, DONE] = ~_per_chain(begin.pending, n)
     entries, none = n * len(batch.theta), solutions[:0]
+    trace = np.empty((total, points, 2))
+    if points:
+        trace.fill(np.nan)
     return Chains(
         which=batch.which,
         indices=indices,
@@ -158,7 +161,7 @@ def _allocate(batch: Batch, settings: Settings, begin: Begin, indices: np.ndarra
         moved=np.zeros(entries if settings.watch else 0, np.uint8),
         origin=_origin(solutions, state_at[0], n) if settings.trace else none,
         best=np.empty_like(solutions) if options.best else none,
-        trace=np.full((total, points, 2), np.nan),
+        trace=trace,
         iterates=np.zeros(points * len(solutions), solutions.dtype) if settings.iterates else none,
         weights=layout.weights,
     )

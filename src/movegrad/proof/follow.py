@@ -114,6 +114,10 @@ class Follower:
             self._found("proposal", f"propose of {move.name!r} changed the solution {self._show(saved)} to {self._show(after)}.")
         if isnan(log_ratio) or log_ratio == inf:
             self._found("wrong ratio", f"{move.name!r} at {self._show(saved)}, move {drawn}: claimed log ratio is {log_ratio}.")
+        if log_ratio == -inf and move.apply_if is not None:
+            self._found(
+                "apply_if", f"{move.name!r} has apply_if, of which every draw must apply, but not {drawn} at {self._show(saved)}."
+            )
         if log_ratio == -inf or isnan(log_ratio):
             return Outcome(*head, -inf, b"", 0.0, {}, 0, (after,), b"")
         change, gain, mask = self._questions(move, desk.state, drawn)
@@ -133,6 +137,8 @@ class Follower:
             self._found("order", f"change of {move.name!r} at {self._show(saved)} answers otherwise after feasible was asked.")
         move.apply(data, desk.state, drawn)
         applied = desk.save()
+        if move.apply_if is not None:
+            self._apply_without_branch(asked, move, drawn, applied)
         if self._again:
             self._apply_at_once(saved, s, rng.choices, drawn, applied)
         return Outcome(*head, log_ratio, desk.solution(applied), gain, change, mask, refused, applied)
@@ -186,6 +192,15 @@ class Follower:
         if self.pure.desk.solution(left) != self.pure.desk.solution(applied):
             name = self.pure.moves[s].name
             self._found("order", f"apply of {name!r} at {self._show(saved)} leads elsewhere if nothing was asked before it.")
+
+    def _apply_without_branch(self, asked: bytes, move: PureMove, drawn: Any, applied: bytes) -> None:
+        """``apply_if`` of 1 is ``apply``, and of 0 nothing."""
+        for accepted, wanted in ((0, asked), (1, applied)):
+            move.apply_if(self.pure.data, self.pure.desk.put(asked), drawn, accepted)  # type: ignore[misc]
+            if self.pure.desk.save() != wanted:
+                as_ = "changes the state if it is not accepted" if accepted == 0 else "is not apply if it is accepted"
+                self._found("apply_if", f"apply_if of {move.name!r} at {self._show(asked)}, move {drawn}, {as_}.")
+        self.pure.desk.put(applied)
 
     def _expect_outside(self, move: PureMove, drawn: Any, saved: bytes) -> None:
         """A proposal that is not feasible leads out of the set, or nowhere."""
