@@ -7,7 +7,7 @@ import pytest
 
 import movegrad as mg
 from movegrad.cuda import arrays
-from movegrad.engine import BUILD, DRAW, IMPROVE, Options
+from movegrad.engine import BUILD, DRAW, IMPROVE, Options, layout_of
 from movegrad.problems import Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
 
 torch = pytest.importorskip("torch")
@@ -15,7 +15,7 @@ numba_cuda = pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip ins
 
 from numba import cuda  # noqa: E402
 
-from movegrad.cuda import kernel  # noqa: E402
+from movegrad.cuda import kernel, launch  # noqa: E402
 
 HOPPER = (9, 0)
 D = 12
@@ -79,27 +79,32 @@ def hopper(monkeypatch):
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=HOPPER))
 
 
-def ptx(source: kernel.Source) -> str:
-    code, _ = cuda.compile(source.function, source.arguments, cc=HOPPER, device=False, abi="numba")
+def ptx(problem, source: kernel.Source) -> str:
+    with launch.explained(problem):
+        code, _ = cuda.compile(source.function, source.arguments, cc=HOPPER, device=False, abi="numba")
     return code
+
+
+def run_ptx(problem, what) -> str:
+    return ptx(problem, kernel.source_of_run(layout_of(problem), what))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_built_in_problem_compiles_for_cuda(name, hopper):
     """A move that cannot run there fails here, named with its problem; local arrays must have become registers."""
     problem = PROBLEMS[name]()
-    code = kernel.compiled_run(problem, Options(), ptx)
+    code = run_ptx(problem, Options())
     assert ".target sm_90" in code
     assert "ld.local" not in code
-    assert kernel.compiled_observe(problem, ptx)
+    assert ptx(problem, kernel.source_of_observe(layout_of(problem)))
     makers = {DRAW: problem.functions.random, BUILD: problem.functions.greedy, IMPROVE: problem.functions.improve}
     for task, function in makers.items():
-        assert function is None or ".visible .entry" in kernel.compiled_run(problem, task, ptx)
+        assert function is None or ".visible .entry" in run_ptx(problem, task)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_estimator_compiles_for_cuda(option, hopper):
-    assert ".visible .entry" in kernel.compiled_run(PROBLEMS["guided knapsack"](), OPTIONS[option], ptx)
+    assert ".visible .entry" in run_ptx(PROBLEMS["guided knapsack"](), OPTIONS[option])
 
 
 @mg.jit
@@ -112,7 +117,7 @@ def test_a_move_that_cannot_run_on_cuda_is_named_with_its_problem(hopper):
     move = mg.Move("flip by luck", flip.propose, change_by_luck, flip.apply)
     problem = Hypercube(4, extra_moves=[move])
     with pytest.raises(ValueError, match=r" of move 'flip by luck' of Hypercube\(4\) must compile for CUDA, but"):
-        kernel.compiled_run(problem, Options(), ptx)
+        run_ptx(problem, Options())
 
 
 def test_without_numba_cuda_one_sentence_says_what_to_install(monkeypatch):
@@ -186,7 +191,7 @@ def test_recycled_means_and_best_solutions_agree(name):
 def test_a_long_run_is_the_same_in_blocks_and_in_ranges_of_chains(monkeypatch):
     problem, theta = knapsack(), scores(2, D).cuda()
     whole = mg.sample(problem, theta, steps=1000, chains=100)
-    from movegrad.cuda import launch, memory
+    from movegrad.cuda import memory
 
     monkeypatch.setattr(launch, "BLOCK_LENGTH", 77)
     blocks = mg.sample(problem, theta, steps=1000, chains=100)

@@ -27,7 +27,7 @@ of a move           arguments                      returns
 ``applicable_after`` data, state, move             the value of ``applicable`` at y'
 ``apply_if``        data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, and nothing at all if it is 0, without a
                                                    branch. For moves so small that a branch which cannot be predicted is most of
-                                                   a step, of which every draw applies and is feasible
+                                                   a step; not used beside ``feasible``
 of the problem
 ``prepare``         data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
                     state                          stands for it if the proposal's guide is frozen
@@ -85,8 +85,6 @@ class Move:
                 object.__setattr__(self, "changes", integer_in(function, f"{name} of {owner}", 0))
             else:
                 _check_function(function, name, owner, arity, required=name in ("propose", "change", "changes", "apply"))
-        if self.apply_if is not None and self.feasible is not None:
-            raise ValueError(f"apply_if of move {self.name!r} must not be given beside feasible, since it asks nothing.")
         positive(self.weight, f"weight of move {self.name!r}")
 
 

@@ -193,7 +193,7 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None, names: M
     copy = types.FunctionType(code, scope, source.__name__, source.__defaults__, tuple(cells))
     copy.__module__, copy.__qualname__, copy.__doc__ = source.__module__, source.__qualname__, source.__doc__
     copy.__defaults__, copy.__kwdefaults__ = new(source.__defaults__), source.__kwdefaults__
-    small = len(code.co_code) < _SMALL and not cells and not source.__defaults__
+    small = len(code.co_code) < _SMALL and not cells and not source.__defaults__ and not names
     pasted = decorate is inner and (small or function.targetoptions.get("inline") == "always")
     if decorate is inner and source.__code__ in _outlined:
         memo[source] = njit(**_CALLED_OPTIONS)(copy)

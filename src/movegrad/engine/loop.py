@@ -183,7 +183,11 @@ apply_if: Any
 def even_step(chain, inv_t, correction, log_here, averaged, objective):
     """The same without a branch on the coin, for a move that gives ``apply_if``: nobody can predict it, and a miss takes 10 ns."""
     data, state, counts = chain.data, chain.state, chain.counts
+    counts[MOVE, DRAWN] += 1
     move, log_ratio = propose(data, state, chain.rng)
+    if log_ratio == -np.inf:
+        counts[MOVE, INAPPLICABLE] += 1
+        return 0.0
     n = changes(data, state, move)
     difference = gain(data, state, move)
     for m in range(n):
@@ -192,7 +196,6 @@ def even_step(chain, inv_t, correction, log_here, averaged, objective):
     log_ratio += log_here - log_weight(applicable_after(data, state, move), chain.weights)
     log_p = difference * inv_t + correction * log_ratio
     accepted = np.int64(uniform(chain.rng) < exp_of_negative(log_p if log_p < 0.0 else 0.0)) & np.int64(log_p == log_p)
-    counts[MOVE, DRAWN] += 1
     counts[MOVE, ACCEPTED] += accepted
     weight = accepted * (averaged if averaged > 0 else 0)
     for m in range(n):

@@ -114,10 +114,6 @@ class Follower:
             self._found("proposal", f"propose of {move.name!r} changed the solution {self._show(saved)} to {self._show(after)}.")
         if isnan(log_ratio) or log_ratio == inf:
             self._found("wrong ratio", f"{move.name!r} at {self._show(saved)}, move {drawn}: claimed log ratio is {log_ratio}.")
-        if log_ratio == -inf and move.apply_if is not None:
-            self._found(
-                "apply_if", f"{move.name!r} has apply_if, of which every draw must apply, but not {drawn} at {self._show(saved)}."
-            )
         if log_ratio == -inf or isnan(log_ratio):
             return Outcome(*head, -inf, b"", 0.0, {}, 0, (after,), b"")
         change, gain, mask = self._questions(move, desk.state, drawn)
