@@ -88,20 +88,34 @@ class LocalSearchLayer(nn.Module):
 
     Parameters
     ----------
-    problem : Problem, or a sequence of them (one for each θ)
-    steps, time_limit : K steps, or seconds of chain time for each example
-    temperature : t > 0
+    problem : Problem, or a sequence of them
+        One for all θ, or one for each.
+    steps : int
+        K steps of each chain. Give this or a time limit.
+    temperature : float
+        t > 0.
+    time_limit : float
+        Seconds of chain time for each example.
     schedule, burn_in, chains, estimator : as in :func:`movegrad.sample`
-    start : where chains begin when the layer is called by itself; see :mod:`movegrad.start`
-    seed : results depend on (seed, number of the call, index of the example, number of the chain) alone
-
-    Shape
-    -----
-    θ (…, d) → (…, d). For a sequence of problems: a sequence of (dᵢ,) → a list of (dᵢ,).
+        What chains do.
+    start : str, solutions or callable
+        Where chains begin when the layer is called by itself; see :mod:`movegrad.start`.
+    seed : int
+        Results depend on (seed, number of the call, index of the example, number of the chain) alone.
 
     References
     ----------
     Proposition 1 of "Learning with Local Search MCMC Layers".
+
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> layer = mg.torch.LocalSearchLayer(mg.problems.TopK(5, 2), steps=100, chains=4)
+    >>> theta = torch.zeros(3, 5, requires_grad=True)
+    >>> layer(theta).square().sum().backward()
+    >>> theta.grad.shape
+    torch.Size([3, 5])
     """
 
     def __init__(
@@ -153,9 +167,25 @@ class LocalSearchLayer(nn.Module):
         guide: Any = None,
         call: int | None = None,
     ) -> Any:
-        """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own in this call.
+        """Estimate ŷ_t(θ).
 
-        ``index``: keys of the examples; ``call``: number of the call, which is not counted then.
+        Parameters
+        ----------
+        theta : float tensor (…, d)
+            A sequence of (dᵢ,) for a sequence of problems. Chains run where it is.
+        problem, start : as in the layer, optional
+            Replace the layer's own in this call.
+        index : (E,) integers, optional
+            Numbers of the examples, on which draws depend; 0, 1, … by default.
+        guide : like θ, optional
+            What guided moves look at instead of θ.
+        call : int, optional
+            Number of the call, which is not counted then.
+
+        Returns
+        -------
+        tensor (…, d), or a list of (dᵢ,) for a sequence of problems
+            ŷ_t(θ), of the dtype of θ.
         """
         problem = self.problem if problem is None else problem
         if isinstance(problem, Problem):
@@ -210,15 +240,18 @@ class LocalSearchLayer(nn.Module):
         return seed, self._memory.count()
 
     def get_extra_state(self) -> dict[str, Any]:
+        """For ``state_dict``: the number of calls, and where persistent chains ended."""
         return {"calls": self.calls, "ends": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        """For ``load_state_dict``."""
         state = _saved(state, self, "calls", "ends")
         calls = integer_in(state["calls"], "calls in the state_dict of LocalSearchLayer", 0)
         _set_ends(self.start, state["ends"], self.settings.chains, "ends in the state_dict of LocalSearchLayer")
         self._memory.calls = calls
 
     def extra_repr(self) -> str:
+        """Problem and settings, for ``print``."""
         budget = f"steps={self.settings.steps}" if self.settings.time_limit is None else f"time_limit={self.settings.time_limit}"
         shown = f"temperature={self.settings.temperature}, chains={self.settings.chains}, estimator={self.estimator!r}"
         return f"{self.problem!r}, {budget}, {shown}, seed={self.settings.seed}"
@@ -253,17 +286,28 @@ class FenchelYoungLoss(nn.Module):
     Parameters
     ----------
     layer : LocalSearchLayer
-    start : where chains begin; by default at the target (conditional), or where they ended (one θ for many observations), or where
-        the layer says (y is a mean)
-    reduction : "mean", "sum" or "none", over examples (conditional) or observations (unconditional)
-    y_is : "solution" or "mean"
+        Problem, steps, temperature, …
+    start : str, solutions or callable, optional
+        Where chains begin; by default at the target (conditional), or where they ended (one θ for many observations), or where the
+        layer says (y is a mean).
+    reduction : {"mean", "sum", "none"}
+        Over examples (conditional) or observations (unconditional).
+    y_is : {"solution", "mean"}
         Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which
-        need not be; chains cannot start at those.
+        need not be; chains cannot start at those. It is never guessed from what y holds.
 
-    Shape
-    -----
-    Conditional: θ (…, d) and y (…, size). Unconditional: θ (d,) and observations y (N, size).
-    For a sequence of problems: sequences of vectors.
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(mg.problems.TopK(5, 2), steps=20))
+    >>> theta = torch.zeros(3, 5, requires_grad=True)
+    >>> y = torch.tensor([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]])
+    >>> loss(theta, y).backward()
+    >>> theta.grad.sum(-1).abs().max().item() < 1e-6  # as many ones in ŷ as in y
+    True
+    >>> loss(theta[0], torch.full((1, 5), 0.4), y_is="mean").shape
+    torch.Size([])
     """
 
     def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean", y_is: str = "solution") -> None:
@@ -287,7 +331,25 @@ class FenchelYoungLoss(nn.Module):
         y_is: str | None = None,
         call: int | None = None,
     ) -> Tensor:
-        """The loss. ``problem``, ``start`` and ``y_is`` replace what was given before in this call; others as in the layer's."""
+        """The loss; call ``backward`` on it, and do not look at its value.
+
+        Parameters
+        ----------
+        theta : float tensor (…, d)
+            A sequence of vectors for a sequence of problems. Chains run where it is.
+        y : (…, size)
+            Observed solutions, in any words that the problem understands; or values of T (…, d), if ``y_is`` is "mean". With one θ
+            (d,) they may be many, (N, size): the unconditional case. A sequence of vectors for a sequence of problems.
+        problem, start, y_is : as in the layer and in the loss, optional
+            Replace what was given before in this call.
+        index, guide, call : as in :meth:`LocalSearchLayer.forward`
+            What draws depend on, and what guided moves look at.
+
+        Returns
+        -------
+        tensor
+            A number; with reduction "none" one for each example or observation.
+        """
         problem = self.layer.problem if problem is None else problem
         y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
         if y_is == "mean":
@@ -339,9 +401,11 @@ class FenchelYoungLoss(nn.Module):
         return chosen
 
     def get_extra_state(self) -> dict[str, Any]:
+        """For ``state_dict``: where persistent chains ended."""
         return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        """For ``load_state_dict``."""
         state, chains = _saved(state, self, "persistent", "start"), self.layer.settings.chains
         _set_ends(self.persistent, state["persistent"], chains, "persistent in the state_dict of FenchelYoungLoss")
         _set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
@@ -353,9 +417,22 @@ class OneStepLoss(nn.Module):
     Value and gradient as in :func:`movegrad.one_step`; unlike the loss of a long chain, the value is exact. The expected gradient
     is short (a few percent of the full one): use an optimizer that rescales, such as Adam.
 
-    Shape
-    -----
-    θ (…, d) and y (…, size); or θ (d,) and observations y (N, size).
+    Parameters
+    ----------
+    problem : Problem
+        One for all θ.
+    temperature : float
+        t > 0.
+    reduction : {"mean", "sum", "none"}
+        Over examples or observations.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> loss = mg.torch.OneStepLoss(mg.problems.TopK(5, 2))
+    >>> loss(torch.zeros(5), torch.tensor([1, 1, 0, 0, 0])).item()
+    1.0
     """
 
     def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean") -> None:
@@ -366,6 +443,22 @@ class OneStepLoss(nn.Module):
 
     @_not_compiled
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
+        """The loss.
+
+        Parameters
+        ----------
+        theta : float tensor (…, d)
+            θ.
+        y : (…, size)
+            Observed solutions; with one θ (d,) they may be many, (N, size).
+        guide : like θ, optional
+            What guided moves look at; must be given for them.
+
+        Returns
+        -------
+        tensor
+            A number; with reduction "none" one for each example or observation.
+        """
         theta, guide = _tensor(theta, self.problem.size), _guide(guide)
         values = _beside(theta, y if isinstance(y, Tensor) else encoded(self.problem, y, "y"), "y")
         if theta.ndim == 1 and values.ndim == 2:

@@ -166,6 +166,12 @@ class Hypercube(Problem):
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix A.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.problems.Hypercube(4, exactly=(1, 2))
+    Hypercube(4)(d=4, moves=['flip', 'flip 2'])
     """
 
     def __init__(

@@ -340,12 +340,20 @@ class Knapsack(Problem):
     shares : sequence of float, optional
         Shares of the moves; equal by default.
 
+    Notes
+    -----
     A proposal that does not fit is drawn and refused ("stay"), so that no step costs more than O(M + log d). The paper normalizes
     proposals over neighbors that fit, at O(d² M) for each step; the law that chains converge to is the same.
 
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", section on the multi-dimensional knapsack.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.problems.Knapsack([[2.0, 3.0, 4.0, 5.0]], [7.0])
+    Knapsack(4 items, 1 capacities)(d=4, moves=['swap', 'flip'])
     """
 
     def __init__(

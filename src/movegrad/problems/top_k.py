@@ -248,6 +248,12 @@ class TopK(Problem):
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix A.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.problems.TopK(5, 2, guided=True)
+    TopK(5, k=2)(d=5, moves=['swap', 'guided swap'])
     """
 
     def __init__(

@@ -42,6 +42,7 @@ class PrizeCollectingVRPTW(Problem):
     Parameters
     ----------
     instance : Instance
+        What is to be served, and how far it is.
     beta : float
         Temperature of the draw of a second request near the first: weights exp(−d(i,j)/(β max_k d(i,k))), d as in
         :func:`movegrad.problems.routing.proximity`. Small: only the nearest.
@@ -57,6 +58,16 @@ class PrizeCollectingVRPTW(Problem):
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix on the dynamic VRPTW. The moves are
     corrected: see ``docs/routing.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = mg.problems.routing.Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> problem = mg.problems.PrizeCollectingVRPTW(instance)
+    >>> problem.cost([[1, 2], [3]]), problem.is_feasible([[1, 2], [3]]), problem.is_feasible([[1, 2, 3]])
+    (10.0, True, False)
     """
 
     cooling = (0.25, 0.005)  # random moves change much more than those that matter
