@@ -33,13 +33,12 @@ ENGINE = "movegrad.engine"  # its functions are told in a sentence each
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Functions and classes that a module offers."""
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    for name in names:
+    """Functions and classes that a module offers: those in ``__all__``, or its own."""
+    offered, home = getattr(module, "__all__", None), "movegrad" if hasattr(module, "__all__") else module.__name__
+    for name in offered or [name for name in vars(module) if not name.startswith("_")]:
         value = getattr(module, name)
-        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("movegrad"):
-            if hasattr(module, "__all__") or value.__module__.startswith(module.__name__):
-                yield name, value
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(home):
+            yield name, value
 
 
 def sections(docstring: str) -> dict[str, str]:
