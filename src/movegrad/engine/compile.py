@@ -58,7 +58,7 @@ def jit(function: Callable) -> Callable:
 def outline(function: Callable) -> Callable:
     """Compile a function of a problem that kernels call rather than paste in: large, used at several places, seldom run.
 
-    A call passes all of data and state, some tens of nanoseconds; pasted everywhere, routing took minutes to compile.
+    A call costs some time whenever it is made; pasted everywhere, routing took minutes to compile.
     """
     compiled = jit(function)
     _outlined.add(function.__code__)

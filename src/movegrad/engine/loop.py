@@ -393,7 +393,7 @@ improve: Any
 
 
 def draw(start, plan, heat, last, index, c, since, work):
-    """Draw the start, as the first draws of its start."""
+    """Draw the start, by the first draws of its chain."""
     known = ~start.clock[DONE]
     if known & DRAW:
         seed_stream(start.rng, plan.seed, plan.call, index, c % plan.chains)
