@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import movegrad as mg
+
 MODULES = {  # and what they need
     "movegrad": "numba",
     "movegrad.check": "numba",
@@ -28,7 +30,7 @@ MODULES = {  # and what they need
 SECTIONS = (
     "Parameters", "Attributes", "Returns", "Raises", "Warns", "See Also", "Notes", "References", "Examples",
 )  # fmt: skip
-CALLED = ("forward", "__call__")  # methods of layers and losses, which are read like functions
+CALLED = ("forward", "__call__")
 ENGINE = "movegrad.engine"  # its functions are told in a sentence each
 
 
@@ -92,10 +94,17 @@ def all_complaints(module: ModuleType) -> Iterator[str]:
             continue
         for method, found in vars(value).items():
             function = found.__func__ if isinstance(found, staticmethod) else found
-            if method in CALLED and value.__module__ not in ("movegrad.start", "movegrad.exact"):
+            if _is_read_like_a_function(value, method, function):
                 yield from complaints(f"{name}.{method}", function, needs_example=False)
             elif not method.startswith("_") and isinstance(function, (FunctionType, property)) and not _doc(value, method):
                 yield f"{name}.{method} has no docstring"
+
+
+def _is_read_like_a_function(owner: type, method: str, function: Any) -> bool:
+    """Calls of layers and losses, and what problems offer by themselves."""
+    if method in CALLED:
+        return owner.__module__ not in ("movegrad.start", "movegrad.exact")
+    return issubclass(owner, mg.Problem) and not method.startswith("_") and inspect.isfunction(function) and bool(function.__doc__)
 
 
 def _doc(owner: type, method: str) -> str | None:
@@ -122,8 +131,6 @@ def test_examples_run(module: ModuleType, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_fields_of_results_are_told() -> None:
-    import movegrad as mg
-
     for record in (mg.Sample, mg.Solution):
         for field in record._fields:
             assert not getattr(record, field).__doc__.startswith("Alias for"), f"{record.__name__}.{field}"

@@ -269,15 +269,48 @@ class Problem:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
 
     def encode(self, value: Any) -> Any:
-        """What a user may give for solutions, such as routes, as arrays of solutions. Arrays stay as they are."""
+        """What a user may give for solutions, such as routes, as arrays. To be overridden; functions that take solutions call it.
+
+        Parameters
+        ----------
+        value : any
+            Solutions in the user's words.
+
+        Returns
+        -------
+        array (…, size)
+            Arrays stay as they are.
+        """
         return value
 
     def complaint(self, solution: np.ndarray) -> str:
-        """Why a solution is not in the set, for error messages; empty where the problem has no words for it."""
+        """Why a solution is not in the set, for error messages. To be overridden.
+
+        Parameters
+        ----------
+        solution : (size,)
+            Not in the set.
+
+        Returns
+        -------
+        str
+            Empty where the problem has no words for it.
+        """
         return ""
 
     def read(self, solution: np.ndarray) -> dict[str, Any]:
-        """What a user wants to read of a solution beside its array: attributes of the result of :func:`movegrad.solve`."""
+        """What a user wants to read of a solution beside its array. To be overridden.
+
+        Parameters
+        ----------
+        solution : (size,)
+            In the set.
+
+        Returns
+        -------
+        dict of str to any
+            Attributes of the result of :func:`movegrad.solve`.
+        """
         return {}
 
     def _validate(self) -> None:

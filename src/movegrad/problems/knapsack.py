@@ -406,7 +406,22 @@ class Knapsack(Problem):
 
     @staticmethod
     def batch(weights: Any, capacities: Any, **options: Any) -> list["Knapsack"]:
-        """One knapsack for each example: weights (B, M, d) and capacities (B, M), or sequences of different sizes."""
+        """One knapsack for each example.
+
+        Parameters
+        ----------
+        weights : array (B, M, d), or a sequence of (M, d) of different sizes
+            Of each knapsack.
+        capacities : array (B, M), or a sequence of (M,)
+            Of each knapsack.
+        **options : any
+            What else :class:`Knapsack` takes, for all of them.
+
+        Returns
+        -------
+        list of Knapsack
+            To be given to functions, layers and losses where they take a problem, with as many θ.
+        """
         tables = sequence(unmasked(weights, "weights"), "weights", "tables, one for each instance")
         limits = sequence(unmasked(capacities, "capacities"), "capacities", "vectors, one for each instance")
         if len(tables) != len(limits):
