@@ -30,6 +30,15 @@ from movegrad.problems import Knapsack, TopK
 from movegrad.sampling import solve
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer, _array
 
+__all__ = [
+    "FeasibleSet",
+    "LocalSearchFenchelYoung",
+    "LocalSearchModel",
+    "LocalSearchSPOPlus",
+    "as_optmodel",
+    "feasible_set",
+]
+
 TESTED = "2.2.1 to 2.2.7"  # versions of PyEPO; a few of its private names are read below
 
 try:
