@@ -276,8 +276,8 @@ def in_memory(text: str) -> str:
     """``run`` with generator, clock, values and counts in device memory, as on the CPU."""
     local = "clock, value = cuda.local.array(2, int64), cuda.local.array({values}, float64)"
     rows = "clock, value = row(work.out_mean, 2 * c, 2, int64), row(work.value, {values} * c, {values}, float64)"
-    both = "counts, rng = cuda.local.array(({moves}, 4), int32), cuda.local.array({rng_size}, {rng_type})"
-    more = "counts, rng = table(work.counts, 4 * {moves} * c, {moves}, 4, int64), row(work.rng, 2 * c, 2, uint64)"
+    both = "counts, rng = cuda.local.array(({moves}, {counts}), int32), cuda.local.array({rng_size}, {rng_type})"
+    more = "counts, rng = table(work.counts, {counts} * {moves} * c, {moves}, {counts}, int64), row(work.rng, 2 * c, 2, uint64)"
     assert local in text
     assert both in text
     return text.replace(local, rows).replace(both, more)

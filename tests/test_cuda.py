@@ -269,7 +269,7 @@ def test_one_theta_for_many_observations_and_means_agree():
     for place in ("cpu", "cuda"):
         leaf, loss = theta.to(place).requires_grad_(), mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=40))
         many = loss(leaf, y.to(place)) + loss(leaf, y.to(place))
-        mean = loss(leaf, y.to(place).double().mean(0), start="random")
+        mean = loss(leaf, y.to(place).double().mean(0), start="random", y_is="mean")
         exact = mg.torch.OneStepLoss(problem)(leaf, y.to(place))
         (gradient,) = torch.autograd.grad(many + mean + exact, leaf)
         results.append([many.item(), mean.item(), exact.item(), *gradient.tolist()])
@@ -338,7 +338,7 @@ def test_a_time_limit_is_kept_and_its_chains_can_be_run_again():
         (lambda t: mg.sample(vrp(), t, steps=10, start=UNSERVED), "for chain 0 of example 0: request 1 must be served"),
         (lambda t: mg.sample(TopK(D, k=3), t, steps=10, start=0.5 * torch.ones(D, device="cuda")), "got the entry 0.5"),
         (lambda t: mg.sample(TopK(D, k=3, guided=True), t, steps=10, guide=t / 0.0), "guide must be finite"),
-        (lambda t: loss_at(t, torch.ones(2, D, device="cuda")), r"y must be in the set, got .* in row 0"),
+        (lambda t: loss_at(t, torch.ones(2, D, device="cuda")), r"y, unless y_is is 'mean', must be in the set, got .* in row 0"),
         (lambda t: loss_at(t.cpu(), torch.ones(2, D, device="cuda")), "y must be on the CPU, as theta is, got device cuda:0"),
         (lambda t: mg.sample(Hypercube(D), t.cpu(), steps=9, guide=t), "guide must be on the host"),
     ],

@@ -22,6 +22,8 @@ from movegrad._validate import array_of, doubles, finite_vectors, instance_of, s
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.problem import encode
 
+__all__ = ["Stop", "places", "routes", "timetable"]
+
 # Told apart with any kind of color vision (Okabe and Ito, 2008; Tol, 2021); with more routes the style of the line changes too.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288", "#882255")
 STYLES = ("-", "--", ":", "-.")

@@ -317,6 +317,7 @@ class FenchelYoungLoss(nn.Module):
         self.persistent = starts.Persistent()  # for one θ and many observations
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
         self.y_is = choice(y_is, "y_is", MEANINGS)
+        self._name = "y"  # of the observations, in errors
 
     @_not_compiled
     def forward(
@@ -358,14 +359,14 @@ class FenchelYoungLoss(nn.Module):
         if not isinstance(problem, Problem):
             return self._of_list(theta, y, problem, start, y_is, keys)
         theta = _tensor(theta, problem.size)
-        y = _rows(problem, theta, y, y_is)
+        y = _rows(problem, theta, y, y_is, self._name)
         many = theta.ndim == 1 and y.ndim == 2
         if not many and tuple(y.shape[:-1]) != tuple(theta.shape[:-1]):
             raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(y.shape)}.")
         if 0 in y.shape:
             return _reduce((theta * theta.new_zeros(*y.shape[:-1], problem.size)).sum(-1), self.reduction)
         begin = self._start(start, y_is, many)
-        observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is)
+        observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
         run, _ = self.layer._run(
             _array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys
         )
@@ -376,12 +377,15 @@ class FenchelYoungLoss(nn.Module):
         """The same for a list of problems."""
         thetas = listed(theta, "theta", len(problems_of(problem)), "problems")
         theta = [_tensor(t, p.size) for t, p in zip(thetas, problem, strict=True)]
-        rows = [_rows(p, t, v, y_is) for t, p, v in zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)]
+        rows = [
+            _rows(p, t, v, y_is, self._name)
+            for t, p, v in zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)
+        ]
         for row in rows:
             if row.ndim != 1:
                 raise ValueError(f"y must have one axis for each problem, got shape {tuple(row.shape)}.")
         begin = self._start(start, y_is, many=False)
-        each = [_observed(p, row[None], y_is) for p, row in zip(problem, rows, strict=True)]
+        each = [_observed(p, row[None], y_is, self._name) for p, row in zip(problem, rows, strict=True)]
         observed = None if y_is == "mean" else [o.solutions[0] for o in each]
         run, _ = self.layer._run(
             [_array(t) for t in theta], problem, start=begin, observed=observed, start_name=_blamed(begin), **keys
@@ -676,20 +680,20 @@ def _blamed(start: Any) -> str:
     return "y" if start is starts.target else "start"
 
 
-def _rows(problem: Problem, theta: Tensor, y: Any, y_is: str) -> Any:
+def _rows(problem: Problem, theta: Tensor, y: Any, y_is: str, name: str) -> Any:
     """y as an array where θ is, of the right last axis."""
-    values = _beside(theta, y if isinstance(y, Tensor) else encoded(problem, y, "y"), "y")
+    values = _beside(theta, y if isinstance(y, Tensor) else encoded(problem, y, name), name)
     size = problem.size if y_is == "mean" else len(problem.solution)
     if values.ndim == 0 or values.shape[-1] != size:
-        raise ValueError(f"y must have a last axis of {size} entries, got shape {tuple(values.shape)}.")
+        raise ValueError(f"{name} must have a last axis of {size} entries, got shape {tuple(values.shape)}.")
     return values
 
 
-def _observed(problem: Problem, y: Any, y_is: str) -> Observed:
+def _observed(problem: Problem, y: Any, y_is: str, name: str) -> Observed:
     """Solutions to start at (None where y are means) and T(y), as rows."""
     if y_is == "mean":
         return Observed(None, _means(problem, y))
-    return observe(problem, y, "y, unless y_is is 'mean'," if _is_float(y) else "y")
+    return observe(problem, y, f"{name}, unless y_is is 'mean'," if _is_float(y) else name)
 
 
 def _without_gradient(y: Any) -> None:

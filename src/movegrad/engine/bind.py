@@ -364,9 +364,9 @@ def _advance(kind: Kind, options: Options, coin_accepts: Any) -> Any:
     even = options == Options() and coin_accepts is loop.coin_accepts  # a plain chain on the CPU
     steps = []
     for s, move in enumerate(moves):
-        template = loop.even_step if even and move.apply_if is not None and move.feasible is None else loop.step
+        flags["EVEN"] = even and move.apply_if is not None and move.feasible is None
         bound = move_bindings(move) | {"apply_if": move.apply_if, "coin_accepts": coin_accepts, "log_weight": log_weight} | flags
-        steps.append(specialize(template, decorate=inner, MOVE=s, **bound))
+        steps.append(specialize(loop.step, decorate=inner, MOVE=s, **bound))
     return specialize(
         loop.advance,
         step_any=_step_any(steps),

@@ -24,6 +24,8 @@ from typing import Any
 
 from numba import njit
 from numba.core import config
+from numba.core.codegen import CPUCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 
 from movegrad.engine.disk_cache import keep_on_disk
 from movegrad.engine.reach import Reach, attributes, is_jitted, is_user_module, reads_of
@@ -158,6 +160,27 @@ def announced(name: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def lean() -> Iterator[None]:
+    """Let LLVM optimize whole kernels only: what is pasted into them would be optimized twice (routing: 4 of 22 s).
+
+    Numba has no option for that. While its lock is held, nobody else compiles; what was left as it is, is optimized wherever it is
+    linked in.
+    """
+    with global_compiler_lock:
+        usual = CPUCodeLibrary._optimize_final_module
+
+        def optimize(library: Any) -> None:
+            if any(library.name.startswith(name) for name in _compiled):
+                usual(library)
+
+        CPUCodeLibrary._optimize_final_module = optimize  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            CPUCodeLibrary._optimize_final_module = usual  # type: ignore[method-assign]
 
 
 def pure(function: Any) -> Callable:

@@ -17,7 +17,7 @@ from movegrad._validate import as_solutions, finite_vectors, outside
 from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, offsets
 from movegrad.engine.bind import chain_kernel, observe_kernel, start_kernel
 from movegrad.engine.clock import TICKS
-from movegrad.engine.compile import announced
+from movegrad.engine.compile import announced, lean
 from movegrad.engine.draws import ODOMETER_SIZE
 from movegrad.engine.explain import ends_without_value, readable_errors
 from movegrad.engine.loop import COUNTS, DONE, GOAL, INVERSE_TEMPERATURE, Chains, Plan
@@ -72,7 +72,7 @@ class Host:
         layout, first, solutions = layout_of(problem), 0, np.ascontiguousarray(solutions)
         out, kernel = np.zeros((len(solutions), problem.size)), observe_kernel(layout.kind)
         if not kernel.overloads:
-            with announced(problem.name), readable_errors(problem):
+            with announced(problem.name), lean(), readable_errors(problem):
                 kernel(*layout.packed, 0, solutions[:0], out, 0, _TICKS)
         while first < len(solutions):  # again and again, lest Ctrl-C wait
             found = kernel(*layout.packed, 0, solutions, out, first, _TICKS)
@@ -224,7 +224,7 @@ class _Work:
         self._kernel = chain_kernel(kind, settings.options)
         for kernel in (*self._starts, self._kernel):
             if not kernel.overloads:  # compile, or load, before a clock starts
-                with announced(batch.problem.name), readable_errors(batch.problem):
+                with announced(batch.problem.name), lean(), readable_errors(batch.problem):
                     self._call(kernel, STEADY, False, 0, 0)
             elif settings.time_limit is not None:  # it may have been compiled for other types
                 self._call(kernel, STEADY, False, 0, 0)

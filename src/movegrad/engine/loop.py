@@ -117,10 +117,11 @@ changes: Any
 gain: Any
 feasible: Any
 apply: Any
+apply_if: Any
 applicable_after: Any
 log_weight: Any
 MOVE = 0
-RECYCLE = COVARIANCE = BEST = False
+EVEN = RECYCLE = COVARIANCE = BEST = False
 
 
 def step(chain, inv_t, correction, log_here, averaged, objective):
@@ -144,6 +145,17 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     # p = α exp(Δ/t), where α includes |Q(y)|/|Q(y')|. Accept if U ≤ p.
     log_ratio += log_here - log_weight(applicable_after(data, state, move), chain.weights)
     log_p = difference * inv_t + correction * log_ratio
+    iterates = averaged if averaged > 0 else 0
+    if EVEN:  # no branch on the coin: nobody can predict it, and a miss takes 10 ns
+        accepted = np.int64(uniform(chain.rng) < exp_of_negative(log_p if log_p < 0.0 else 0.0)) & np.int64(log_p == log_p)
+        counts[MOVE, ACCEPTED] += accepted
+        for m in range(n):
+            i, delta = change(data, state, move, m)
+            chain.sums[i] -= accepted * iterates * delta
+            if len(chain.moved) > 0 and averaged >= 0:
+                chain.moved[i] |= accepted
+        apply_if(data, state, move, accepted)
+        return difference if accepted else 0.0
     if np.isnan(log_p):  # an objective that is no number is never accepted
         return 0.0
     accepted = coin_accepts(uniform(chain.rng), log_p if log_p < 0.0 else 0.0)
@@ -163,7 +175,6 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     counts[MOVE, ACCEPTED] += 1
     if BEST and difference < 0.0 and objective > chain.value[BEST_OBJECTIVE]:
         save(chain, objective)
-    iterates = averaged if averaged > 0 else 0
     # An entry that changes now had its old value in all averaged iterates so far: O(1) instead of adding T(y) at every step.
     for m in range(n):
         i, delta = change(data, state, move, m)
@@ -175,36 +186,6 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
             chain.value[PROJECTION] += chain.direction[i] * delta
     apply(data, state, move)
     return difference
-
-
-apply_if: Any
-
-
-def even_step(chain, inv_t, correction, log_here, averaged, objective):
-    """The same without a branch on the coin, for a move that gives ``apply_if``: nobody can predict it, and a miss takes 10 ns."""
-    data, state, counts = chain.data, chain.state, chain.counts
-    counts[MOVE, DRAWN] += 1
-    move, log_ratio = propose(data, state, chain.rng)
-    if log_ratio == -np.inf:
-        counts[MOVE, INAPPLICABLE] += 1
-        return 0.0
-    n = changes(data, state, move)
-    difference = gain(data, state, move)
-    for m in range(n):
-        i, delta = change(data, state, move, m)
-        difference += chain.theta[i] * delta
-    log_ratio += log_here - log_weight(applicable_after(data, state, move), chain.weights)
-    log_p = difference * inv_t + correction * log_ratio
-    accepted = np.int64(uniform(chain.rng) < exp_of_negative(log_p if log_p < 0.0 else 0.0)) & np.int64(log_p == log_p)
-    counts[MOVE, ACCEPTED] += accepted
-    weight = accepted * (averaged if averaged > 0 else 0)
-    for m in range(n):
-        i, delta = change(data, state, move, m)
-        chain.sums[i] -= weight * delta
-        if len(chain.moved) > 0 and averaged >= 0:
-            chain.moved[i] |= accepted
-    apply_if(data, state, move, accepted)
-    return difference if accepted else 0.0
 
 
 @jit

@@ -16,7 +16,6 @@ References
 Tang, Khalil, "PyEPO: a PyTorch-based end-to-end predict-then-optimize library for linear and integer programming", 2024.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +29,15 @@ from movegrad.problem import Problem
 from movegrad.problems import Knapsack, TopK
 from movegrad.sampling import solve
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer, _array
+
+__all__ = [
+    "FeasibleSet",
+    "LocalSearchFenchelYoung",
+    "LocalSearchModel",
+    "LocalSearchSPOPlus",
+    "as_optmodel",
+    "feasible_set",
+]
 
 TESTED = "2.2.1 to 2.2.7"  # versions of PyEPO; a few of its private names are read below
 
@@ -124,6 +132,7 @@ class LocalSearchFenchelYoung(nn.Module):
             time_limit=time_limit, chains=chains, estimator=estimator, seed=seed,
         )  # fmt: skip
         self.loss = FenchelYoungLoss(layer, reduction=reduction)
+        self.loss._name = "true_sol"
 
     @property
     def info(self) -> Info | None:
@@ -153,10 +162,7 @@ class LocalSearchFenchelYoung(nn.Module):
             given = tuple(true_sol.shape)
             raise ValueError(f"true_sol must have shape {shape}, got {given} for pred_cost of shape {tuple(pred_cost.shape)}.")
         theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
-        try:
-            return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol, "true_sol"))).to(pred_cost.device)
-        except ValueError as error:
-            raise ValueError(re.sub(r"^y\b", "true_sol", str(error))) from error
+        return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol, "true_sol"))).to(pred_cost.device)
 
 
 class LocalSearchSPOPlus(LocalSearchFenchelYoung):
@@ -229,10 +235,13 @@ def _vectors(value: Any, name: str, size: int) -> None:
 
 
 def _rounded(y: np.ndarray) -> np.ndarray:
-    """Labels without the tolerance of a solver; an entry that is no integer beyond it stays, and is refused."""
+    """Labels without the tolerance of a solver, as integers."""
     whole = np.rint(y)
-    with np.errstate(invalid="ignore"):  # of infinite entries, which are refused
-        return np.where(np.abs(y - whole) <= INTEGRALITY, whole, y)
+    with np.errstate(invalid="ignore"):  # of infinite entries
+        bad = ~(np.abs(y - whole) <= INTEGRALITY)
+    if bad.any():
+        raise ValueError(f"true_sol must be in the set, got the entry {y[bad][0]}.")
+    return whole.astype(np.int64)
 
 
 # --- the set of a model ------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from movegrad._validate import array_of, doubles, finite_vectors, instance_of, i
 from movegrad.problems.routing import Instance
 from movegrad.problems.routing.problem import encode
 
+__all__ = ["fleet", "from_pyvrp", "routes_of", "to_pyvrp", "to_solution"]
+
 ENDLESS = np.iinfo(np.int64).max  # what PyVRP takes for infinity
 _GREATEST = 2**45  # of a number: sums of a great many stay far from an overflow
 
