@@ -17,8 +17,10 @@ MODULES = {  # and what they need
     "movegrad.check": "numba",
     "movegrad.diagnostics": "numba",
     "movegrad.exact": "numba",
+    "movegrad.problem": "numba",
     "movegrad.problems": "numba",
     "movegrad.problems.routing": "numba",
+    "movegrad.sampling": "numba",
     "movegrad.schedules": "numba",
     "movegrad.start": "numba",
     "movegrad.plot": "matplotlib",
@@ -35,11 +37,10 @@ ENGINE = "movegrad.engine"  # its functions are told in a sentence each
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Functions and classes that a module offers: those in ``__all__``, or its own."""
-    offered, home = getattr(module, "__all__", None), "movegrad" if hasattr(module, "__all__") else module.__name__
-    for name in offered or [name for name in vars(module) if not name.startswith("_")]:
+    """Functions and classes that a module offers."""
+    for name in module.__all__:
         value = getattr(module, name)
-        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(home):
+        if inspect.isclass(value) or inspect.isfunction(value):
             yield name, value
 
 

@@ -127,7 +127,20 @@ class Move:
 
 
 class Functions(NamedTuple):
-    """The jitted functions of a problem that belong to no move."""
+    """The jitted functions of a problem that belong to no move; None where it has none. ``Problem.functions`` holds them.
+
+    Attributes
+    ----------
+    prepare, statistic, phi, contains, random, greedy, improve, applicable : jitted function or None
+        See the table at the top of :mod:`movegrad.problem`.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> functions = mg.problems.TopK(5, 2).functions
+    >>> [name for name, function in functions._asdict().items() if function is not None]
+    ['prepare', 'contains', 'random']
+    """
 
     prepare: Jitted | None = None
     statistic: Jitted | None = None
