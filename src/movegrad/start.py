@@ -231,7 +231,10 @@ def memory(start: Any) -> Any:
     """What is to be told where chains ended (it has a method ``remember``): the start, or the one that it improves; else None."""
     while isinstance(start, Heuristic):
         start = start.first
-    return start if hasattr(start, "remember") else None
+    try:
+        return start if hasattr(start, "remember") else None
+    except Exception:  # of the start's own
+        return None
 
 
 def data(request: Request) -> Any:

@@ -246,6 +246,7 @@ class Run(NamedTuple):
         means = self.means
         return [m.mean(0) for m in means] if isinstance(means, list) else means.mean(1)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a direction may be as large as it likes
     def covariance(self) -> Any:
         """Cov(T(y), ⟨v, T(y)⟩) over all chains of an example: (E, d), or a list of (d,)."""
         means, crosses = self.means, self.per_entry(self.chains.cross)
