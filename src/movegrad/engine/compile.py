@@ -38,7 +38,7 @@ if vars(config)["DISABLE_JIT"]:
 # Options of every compiled function. nogil: chains run on Python threads. numpy error model: no exceptions in a kernel.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # Options inside a kernel: no reference counts, as on CUDA (a move that allocates does not compile); no wrappers for Python; all in
-# one piece, since a call would pass the whole chain by value (3× on mixtures of moves).
+# one piece, so that LLVM sees what a step reads and writes.
 _KERNEL_OPTIONS: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper": True}
 _CALLED_OPTIONS: dict[str, Any] = {**_KERNEL_OPTIONS, "no_cpython_wrapper": True}
 _INNER_OPTIONS: dict[str, Any] = {**_CALLED_OPTIONS, "forceinline": True}
@@ -53,7 +53,27 @@ _outlined: set[types.CodeType] = set()
 
 
 def jit(function: Callable) -> Callable:
-    """Compile a function of a problem with movegrad's options (``numba.njit`` works as well)."""
+    """Compile a function of a problem with movegrad's options (``numba.njit`` works as well).
+
+    Parameters
+    ----------
+    function : callable
+        Numbers in, numbers out; it allocates nothing, raises nothing and draws only through movegrad's draws.
+
+    Returns
+    -------
+    callable
+        For :class:`movegrad.Move` and :class:`movegrad.Problem`.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> @mg.jit
+    ... def twice(x):
+    ...     return 2 * x
+    >>> twice(21)
+    42
+    """
     return njit(**OPTIONS)(function)
 
 
@@ -61,6 +81,25 @@ def outline(function: Callable) -> Callable:
     """Compile a function of a problem that kernels call rather than paste in: large, used at several places, seldom run.
 
     A call costs some time whenever it is made; pasted everywhere, routing took minutes to compile.
+
+    Parameters
+    ----------
+    function : callable
+        As for :func:`jit`.
+
+    Returns
+    -------
+    callable
+        As of :func:`jit`.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> @mg.outline
+    ... def large(x):
+    ...     return 2 * x
+    >>> large(21)
+    42
     """
     compiled = jit(function)
     _outlined.add(function.__code__)
