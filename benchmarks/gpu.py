@@ -32,12 +32,12 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).paren
 
 import torch  # noqa: E402
 from gpu_report import markdown  # noqa: E402
-from movegrad._build import Options  # noqa: E402
-from movegrad._rng import _random_integer, seed_stream, uniform  # noqa: E402
 from numba import cuda, uint64  # noqa: E402
 
 import movegrad as mg  # noqa: E402
-from movegrad import _cuda, _cuda_kernel, _cuda_lowering, _cuda_memory, _cuda_source, _kernel  # noqa: E402
+from movegrad.cuda import kernel, launch, lowering, memory, source  # noqa: E402
+from movegrad.engine import Options, layout_of, loop  # noqa: E402
+from movegrad.engine.draws import _random_integer, seed_stream, uniform  # noqa: E402
 
 CHAINS = 32_768
 RESULTS = Path(__file__).parent / "results"
@@ -96,7 +96,7 @@ def scores(problem: mg.Problem, name: str) -> np.ndarray:
 def compile_one(name: str) -> float:
     begin = time.perf_counter()
     torch.zeros(1, device="cuda")
-    _cuda.compiled(_cuda_kernel.source_for(PROBLEMS[name](), Options()), 0)
+    launch.compiled(kernel.source_of_run(layout_of(PROBLEMS[name]()), Options()))
     return time.perf_counter() - begin
 
 
@@ -240,7 +240,7 @@ def draws_alone(out, d, steps):
     seed_stream(rng, 1, 2, 3, c)
     for _ in range(steps):
         i = _random_integer(rng, d)
-        hits += _cuda_kernel.coin_accepts(uniform(rng), -0.01 * i)
+        hits += kernel.coin_accepts(uniform(rng), -0.01 * i)
     out[c] = hits
 
 
@@ -276,8 +276,8 @@ def in_memory(text: str) -> str:
     """``run`` with generator, clock, values and counts in device memory, as on the CPU."""
     local = "clock, value = cuda.local.array(2, int64), cuda.local.array({values}, float64)"
     rows = "clock, value = row(work.out_mean, 2 * c, 2, int64), row(work.value, {values} * c, {values}, float64)"
-    both = "counts, rng = cuda.local.array(({moves}, 4), int32), cuda.local.array({rng_size}, {rng_type})"
-    more = "counts, rng = table(work.counts, 4 * {moves} * c, {moves}, 4, int64), row(work.rng, 2 * c, 2, uint64)"
+    both = "counts, rng = cuda.local.array(({moves}, {counts}), int32), cuda.local.array({rng_size}, {rng_type})"
+    more = "counts, rng = table(work.counts, {counts} * {moves} * c, {moves}, {counts}, int64), row(work.rng, 2 * c, 2, uint64)"
     assert local in text
     assert both in text
     return text.replace(local, rows).replace(both, more)
@@ -286,18 +286,18 @@ def in_memory(text: str) -> str:
 def undo(decision: str) -> None:
     """Undo a decision, in this process."""
     if decision == "registers":
-        _cuda_source._RUN = in_memory(_cuda_source._RUN)
+        source._RUN = in_memory(source._RUN)
     elif decision == "tiles":
-        _cuda_source.TILE = _cuda_lowering.TILE = _cuda_memory.TILE = 1
+        source.TILE = lowering.TILE = memory.TILE = 1
     elif decision == "tables by columns":
-        _cuda_source.BY_COLUMNS = _cuda_memory.BY_COLUMNS = False
+        source.BY_COLUMNS = memory.BY_COLUMNS = False
     elif decision == "plain loops":
-        _cuda_lowering.plain_loops(False)
-        _cuda_kernel._LOWERING = b"loops of Numba"  # another name on disk
+        kernel._NAMES = {}
+        kernel._LOWERING = b"loops of Numba"  # another name on disk
     elif decision == "exp at once":
-        _cuda_kernel.coin_accepts = _kernel.coin_accepts
+        kernel.coin_accepts = loop.coin_accepts
     elif decision == "one block for each multiprocessor":
-        _cuda.THREADS = 32, 64
+        launch.THREADS = 32, 64
 
 
 DECISIONS = ("", "registers", "tiles", "tables by columns", "plain loops", "exp at once", "one block for each multiprocessor")
@@ -308,7 +308,7 @@ def undone(decision: str, name: str) -> float:
     undo(decision)
     problem = PROBLEMS[name]()
     torch.zeros(1, device="cuda")
-    _cuda.compiled(_cuda_kernel.source_for(problem, Options()), 0)
+    launch.compiled(kernel.source_of_run(layout_of(problem), Options()))
     _barrier.wait()
     with _lock:
         return gpu_speed(name, problem, CHAINS, 3)["median"]

@@ -594,3 +594,62 @@ def test_large_objectives_do_not_make_all_probabilities_vanish():
     report = mg.check(Hypercube(3, phi=np.array([4000.0, -9000.0, 20000.0])))
     assert report.ok, str(report)
     assert 0.0 < report.worst_law < 1e-10
+
+
+# --- a branch-free apply -----------------------------------------------------------------------------------------------------
+
+
+@mg.jit
+def flip_always(data, state, move, accepted):
+    state.y[move] ^= 1
+
+
+@mg.jit
+def flip_never(data, state, move, accepted):
+    state.y[move] ^= 0 * accepted
+
+
+@mg.jit
+def flip_the_next(data, state, move, accepted):
+    state.y[(move + 1) % len(state.y)] ^= accepted
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [(flip_always, "changes the state"), (flip_never, "is not apply"), (flip_the_next, "is not apply")]
+)
+def test_a_branch_free_apply_is_held_to_apply(wrong, said):
+    cube = mg.problems.Hypercube(3)
+    problem = mg.Problem(cube.data, cube.state, [replace(cube.moves[0], apply_if=wrong)], 3, states=cube.states)
+    report = mg.check(problem, compiled=False)
+    assert said in "\n".join(report.findings["apply_if"])
+
+
+def test_with_and_without_a_branch_chains_are_the_same():
+    """The coin is compared with eˣ of a polynomial in one and of the library in the other: equal but for the last bit."""
+    theta = np.random.default_rng(0).normal(size=(4, 9))
+    for problem in (
+        mg.problems.Hypercube(9),
+        mg.problems.TopK(9, 3),
+        mg.problems.Hypercube(9, exactly=(1, 2)),
+        mg.problems.Hypercube(9, phi=np.ones(9)),
+    ):
+        functions = {name: f for name, f in problem.functions._asdict().items() if f is not None}
+        moves = [replace(m, apply_if=None) for m in problem.moves]
+        plain = mg.Problem(problem.data, problem.state, moves, 9, **functions)
+        even, odd = (mg.sample(p, theta, steps=5000, chains=2, burn_in=100, temperature=0.7) for p in (problem, plain))
+        np.testing.assert_array_equal(even.solutions, odd.solutions)
+        np.testing.assert_allclose(even.mean, odd.mean, rtol=1e-12)
+        np.testing.assert_array_equal(even.info.accepted, odd.info.accepted)
+        np.testing.assert_allclose(even.info.trace, odd.info.trace, rtol=1e-9, atol=1e-9)
+        assert even.info.frozen[0].tolist() == odd.info.frozen[0].tolist()
+
+
+def test_an_objective_that_is_no_number_is_refused_without_a_branch_too():
+    cube = mg.problems.Hypercube(3)
+    problem = mg.Problem(cube.data, cube.state, [replace(cube.moves[0], gain=not_a_number)], 3)
+    assert mg.sample(problem, np.zeros(3), steps=100, start=np.zeros(3, np.uint8)).info.accepted.tolist() == [0]
+
+
+@mg.jit
+def not_a_number(data, state, move):
+    return np.nan

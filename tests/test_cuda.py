@@ -7,7 +7,7 @@ import pytest
 
 import movegrad as mg
 from movegrad.cuda import arrays
-from movegrad.engine import BUILD, DRAW, IMPROVE, Options
+from movegrad.engine import BUILD, DRAW, IMPROVE, Options, layout_of
 from movegrad.problems import Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
 from tests.slow import slow_but_for
 
@@ -16,7 +16,7 @@ numba_cuda = pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip ins
 
 from numba import cuda  # noqa: E402
 
-from movegrad.cuda import kernel  # noqa: E402
+from movegrad.cuda import kernel, launch  # noqa: E402
 
 HOPPER = (9, 0)
 D = 12
@@ -80,27 +80,32 @@ def hopper(monkeypatch):
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=HOPPER))
 
 
-def ptx(source: kernel.Source) -> str:
-    code, _ = cuda.compile(source.function, source.arguments, cc=HOPPER, device=False, abi="numba")
+def ptx(problem, source: kernel.Source) -> str:
+    with launch.explained(problem):
+        code, _ = cuda.compile(source.function, source.arguments, cc=HOPPER, device=False, abi="numba")
     return code
+
+
+def run_ptx(problem, what) -> str:
+    return ptx(problem, kernel.source_of_run(layout_of(problem), what))
 
 
 @pytest.mark.parametrize("name", slow_but_for(["hypercube"], PROBLEMS))
 def test_every_built_in_problem_compiles_for_cuda(name, hopper):
     """A move that cannot run there fails here, named with its problem; local arrays must have become registers."""
     problem = PROBLEMS[name]()
-    code = kernel.compiled_run(problem, Options(), ptx)
+    code = run_ptx(problem, Options())
     assert ".target sm_90" in code
     assert "ld.local" not in code
-    assert kernel.compiled_observe(problem, ptx)
+    assert ptx(problem, kernel.source_of_observe(layout_of(problem)))
     makers = {DRAW: problem.functions.random, BUILD: problem.functions.greedy, IMPROVE: problem.functions.improve}
     for task, function in makers.items():
-        assert function is None or ".visible .entry" in kernel.compiled_run(problem, task, ptx)
+        assert function is None or ".visible .entry" in run_ptx(problem, task)
 
 
 @pytest.mark.parametrize("option", slow_but_for(["recycled"], OPTIONS))
 def test_every_estimator_compiles_for_cuda(option, hopper):
-    assert ".visible .entry" in kernel.compiled_run(PROBLEMS["guided knapsack"](), OPTIONS[option], ptx)
+    assert ".visible .entry" in run_ptx(PROBLEMS["guided knapsack"](), OPTIONS[option])
 
 
 @mg.jit
@@ -113,7 +118,7 @@ def test_a_move_that_cannot_run_on_cuda_is_named_with_its_problem(hopper):
     move = mg.Move("flip by luck", flip.propose, change_by_luck, flip.apply)
     problem = Hypercube(4, extra_moves=[move])
     with pytest.raises(ValueError, match=r" of move 'flip by luck' of Hypercube\(4\) must compile for CUDA, but"):
-        kernel.compiled_run(problem, Options(), ptx)
+        run_ptx(problem, Options())
 
 
 def test_without_numba_cuda_one_sentence_says_what_to_install(monkeypatch):
@@ -187,7 +192,7 @@ def test_recycled_means_and_best_solutions_agree(name):
 def test_a_long_run_is_the_same_in_blocks_and_in_ranges_of_chains(monkeypatch):
     problem, theta = knapsack(), scores(2, D).cuda()
     whole = mg.sample(problem, theta, steps=1000, chains=100)
-    from movegrad.cuda import launch, memory
+    from movegrad.cuda import memory
 
     monkeypatch.setattr(launch, "BLOCK_LENGTH", 77)
     blocks = mg.sample(problem, theta, steps=1000, chains=100)
@@ -265,7 +270,7 @@ def test_one_theta_for_many_observations_and_means_agree():
     for place in ("cpu", "cuda"):
         leaf, loss = theta.to(place).requires_grad_(), mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=40))
         many = loss(leaf, y.to(place)) + loss(leaf, y.to(place))
-        mean = loss(leaf, y.to(place).double().mean(0), start="random")
+        mean = loss(leaf, y.to(place).double().mean(0), start="random", y_is="mean")
         exact = mg.torch.OneStepLoss(problem)(leaf, y.to(place))
         (gradient,) = torch.autograd.grad(many + mean + exact, leaf)
         results.append([many.item(), mean.item(), exact.item(), *gradient.tolist()])
@@ -334,7 +339,7 @@ def test_a_time_limit_is_kept_and_its_chains_can_be_run_again():
         (lambda t: mg.sample(vrp(), t, steps=10, start=UNSERVED), "for chain 0 of example 0: request 1 must be served"),
         (lambda t: mg.sample(TopK(D, k=3), t, steps=10, start=0.5 * torch.ones(D, device="cuda")), "got the entry 0.5"),
         (lambda t: mg.sample(TopK(D, k=3, guided=True), t, steps=10, guide=t / 0.0), "guide must be finite"),
-        (lambda t: loss_at(t, torch.ones(2, D, device="cuda")), r"y must be in the set, got .* in row 0"),
+        (lambda t: loss_at(t, torch.ones(2, D, device="cuda")), r"y, unless y_is is 'mean', must be in the set, got .* in row 0"),
         (lambda t: loss_at(t.cpu(), torch.ones(2, D, device="cuda")), "y must be on the CPU, as theta is, got device cuda:0"),
         (lambda t: mg.sample(Hypercube(D), t.cpu(), steps=9, guide=t), "guide must be on the host"),
     ],

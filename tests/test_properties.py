@@ -320,7 +320,7 @@ def test_two_sizes_in_one_batch_equal_separate_calls():
     for e, (problem, row) in enumerate(zip(instances, theta, strict=True)):
         alone = mg.sample(problem, row, steps=500, chains=2, index=[e])
         np.testing.assert_array_equal(together.mean[e], alone.mean)
-        np.testing.assert_array_equal(together.solution[e], alone.solutions)
+        np.testing.assert_array_equal(together.solutions[e], alone.solutions)
         best = mg.solve(problem, row, steps=500, schedule=mg.schedules.Annealing(), index=[e])
         np.testing.assert_array_equal(found.solution[e], best.solution)
         value, slope = mg.one_step(problem, row, problem.solution)

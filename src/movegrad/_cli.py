@@ -68,13 +68,17 @@ def load(target: str) -> Problem:
     return problem
 
 
+class _BadTarget(ValueError):
+    """A target that was found wrong here, not by the user's code."""
+
+
 @contextmanager
 def _told(sentence: str) -> Iterator[None]:
     """Whatever the user's code raises, exits included, ends the sentence, with the line where it was raised."""
     try:
         yield
     except (Exception, SystemExit) as error:
-        if isinstance(error, ValueError) and str(error).startswith("target "):
+        if isinstance(error, _BadTarget):
             raise
         line = traceback.extract_tb(error.__traceback__)[-1]
         place = "" if line.filename == __file__ else f" in {Path(line.filename).name}:{line.lineno}"
@@ -87,7 +91,7 @@ def _module(place: str) -> Any:
         return importlib.import_module(place)
     path = Path(place)
     if not path.is_file():
-        raise ValueError(f"target must name a file, got {shown(place)}, which does not exist.")
+        raise _BadTarget(f"target must name a file, got {shown(place)}, which does not exist.")
     name = f"movegrad_checked_{path.stem}"  # not the stem alone: a file random.py would stand for Python's own
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]

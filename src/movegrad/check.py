@@ -41,9 +41,10 @@ def check(
 
     Proved, by running every outcome of every draw from every solution: ratios against q(y', y)/q(y, y') (the condition that is
     necessary and sufficient for detailed balance under every objective); changes of T and gains of φ against recomputation;
-    ``feasible`` and ``contains``; that every solution is reached; that no proposal, accepted or refused, leaves a derived field
-    behind; that answers do not depend on the order of questions or on what memory held; the law of ``random``; that ``greedy``
-    and ``improve`` stay in the set; detailed balance and the stationary law for θ of both signs, zero, tied and large.
+    ``feasible`` and ``contains``; that ``apply_if`` does what ``apply`` does; that every solution is reached; that no proposal,
+    accepted or refused, leaves a derived field behind; that answers do not depend on the order of questions or on what memory held;
+    the law of ``random``; that ``greedy`` and ``improve`` stay in the set; detailed balance and the stationary law for θ of both
+    signs, zero, tied and large.
 
     Tested, with at most one false alarm in a million checks: the compiled chain against these laws, after one step, six steps and
     along long runs; its means and objectives are compared exactly with the solutions it visits.

@@ -13,10 +13,28 @@ __all__ = ["Info", "effective_sample_size", "r_hat"]
 
 @np.errstate(invalid="ignore", over="ignore")
 def effective_sample_size(draws: np.ndarray) -> float:
-    """Effective number of independent draws in chains (C, n), by Geyer's initial monotone sequence.
+    """Effective number of independent draws in chains, by Geyer's initial monotone sequence.
 
     ESS = C·n / (1 + 2 Σ ρ_lag), where ρ combines the variance within and between chains (Vehtari et al., 2021, without
-    rank normalization). NaN where nothing varies.
+    rank normalization).
+
+    Parameters
+    ----------
+    draws : (C, n) numbers
+        n draws of each of C chains.
+
+    Returns
+    -------
+    float
+        NaN where nothing varies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.diagnostics import effective_sample_size
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500))
+    >>> effective_sample_size(draws) > 1500, effective_sample_size(np.repeat(draws, 10, axis=1)) < 3000
+    (True, True)
     """
     draws = _chains(draws)
     chains, n = draws.shape
@@ -39,7 +57,26 @@ def effective_sample_size(draws: np.ndarray) -> float:
 
 @np.errstate(invalid="ignore", over="ignore")
 def r_hat(draws: np.ndarray) -> float:
-    """Split R-hat of chains (C, n): near 1 if chains agree (Gelman et al., 2013). NaN where nothing varies."""
+    """Split R-hat of chains: near 1 if they agree (Gelman et al., 2013).
+
+    Parameters
+    ----------
+    draws : (C, n) numbers
+        n draws of each of C chains.
+
+    Returns
+    -------
+    float
+        NaN where nothing varies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.diagnostics import r_hat
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500))
+    >>> round(r_hat(draws), 1), round(r_hat(draws + np.arange(4)[:, None]), 1)
+    (1.0, 1.6)
+    """
     draws = _chains(draws)
     half = draws.shape[1] // 2
     if half < 2 or np.ptp(draws) == 0:
@@ -60,18 +97,42 @@ def _chains(draws: Any) -> np.ndarray:
 
 
 class Info:
-    """Counts and traces of a run; ``print(info)`` shows a short table.
+    """Counts and traces of a run; ``print(info)`` shows a short table. It comes with results, such as ``Sample.info``.
+
+    Parameters
+    ----------
+    run : Run
+        Of the engine.
 
     Attributes
     ----------
-    moves : names of the moves
-    drawn, accepted, infeasible, inapplicable : (moves,) counts over all chains
-    steps : (E,) steps of each chain of an example
-    seconds : wall time of the run
-    trace : (E, C, points, 2) objective, and distance to the start of the first chain (if it was drawn: to the problem's own
-        solution), every ``trace_every`` steps
-    frozen : list of (k,) arrays, for each example the entries of T that never changed in an averaged step of any chain; empty if
-        that was not watched
+    moves : list of str
+        Names of the moves.
+    drawn, accepted, infeasible, inapplicable : (moves,)
+        Counts over all chains.
+    acceptance : (moves,)
+        Accepted / drawn.
+    steps : (E,)
+        Steps of each chain of an example.
+    seconds : float
+        Wall time of the run.
+    trace : (E, C, points, 2)
+        Objective, and distance to the start of the first chain (if it was drawn: to the problem's own solution), every
+        ``trace_every`` steps.
+    trace_every : int
+        0 where nothing was traced.
+    frozen : list of (k,) arrays
+        For each example the entries of T that never changed in an averaged step of any chain; empty if that was not watched.
+    ess, r_hat : dict of str to (E,)
+        Effective sample size and split R-hat of the two quantities in the trace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> info = mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=1000).info
+    >>> info.moves, info.drawn.tolist(), info.acceptance.tolist()
+    (['swap'], [1000], [1.0])
     """
 
     def __init__(self, run: Any) -> None:
@@ -90,15 +151,18 @@ class Info:
 
     @property
     def trace(self) -> np.ndarray:
+        """(E, C, points, 2) objective and distance to the start."""
         trace = self._run.chains.trace
         return trace.reshape(self._run.batch.examples, self._run.settings.chains, *trace.shape[1:])
 
     @property
     def trace_every(self) -> int:
+        """Steps between points of the trace; 0 where there is none."""
         return self._run.settings.trace_every
 
     @cached_property
     def frozen(self) -> list[np.ndarray]:
+        """For each example the entries of T that never changed; empty if that was not watched."""
         if not self._run.settings.watch:
             return []
         return [np.flatnonzero(~rows.any(0)) for rows in self._run.per_entry(self._run.chains.moved)]

@@ -29,7 +29,15 @@ MAX_STATES = 100_000
 
 
 class Oracle(Protocol):
-    """Closed forms that a problem may bring."""
+    """Closed forms that a problem may bring: what :class:`Problem` takes as ``oracle``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> mg.problems.TopK(5, 2).oracle.marginals(np.zeros(5), 1.0).round(3).tolist()
+    [0.4, 0.4, 0.4, 0.4, 0.4]
+    """
 
     def log_partition(self, theta: np.ndarray, temperature: float) -> np.ndarray:
         """(…, d) → (…): log Σ exp((⟨θ, T(y)⟩ + φ(y))/t)."""
@@ -42,25 +50,105 @@ class Oracle(Protocol):
 
 
 def log_partition(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
-    """log Z = log Σ_y exp((⟨θ, T(y)⟩ + φ(y))/t), of shape (…). The paper's cumulant is A_t(θ) = t·log Z."""
+    """log Z = log Σ_y exp((⟨θ, T(y)⟩ + φ(y))/t). The paper's cumulant is A_t(θ) = t·log Z.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an ``oracle``, or small enough to be listed.
+    theta : (…, d)
+        θ.
+    temperature : float
+        t > 0.
+
+    Returns
+    -------
+    array (…)
+        log Z.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> round(float(np.exp(mg.exact.log_partition(mg.problems.TopK(5, 2), np.zeros(5)))), 6)
+    10.0
+    """
     theta, oracle = _oracle(problem, theta, temperature)
     return oracle.log_partition(theta, float(temperature))
 
 
 def marginals(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
-    """E[T(Y)], of shape (…, d)."""
+    """E[T(Y)].
+
+    Parameters
+    ----------
+    problem, theta, temperature : as in :func:`log_partition`
+        What the mean of chains tends to.
+
+    Returns
+    -------
+    array (…, d)
+        E[T(Y)].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> mg.exact.marginals(mg.problems.Hypercube(3), np.array([-1.0, 0.0, 1.0])).round(3).tolist()
+    [0.269, 0.5, 0.731]
+    """
     theta, oracle = _oracle(problem, theta, temperature)
     return oracle.marginals(theta, float(temperature))
 
 
 def sample(problem: Problem, theta: Any, n: int, temperature: float = 1.0, seed: int = 0) -> np.ndarray:
-    """n independent solutions for each θ, of shape (n, …, size)."""
+    """Independent solutions for each θ.
+
+    Parameters
+    ----------
+    problem, theta, temperature : as in :func:`log_partition`
+        The law to draw from.
+    n : int
+        How many.
+    seed : int
+        Of NumPy's generator.
+
+    Returns
+    -------
+    array (n, …, size)
+        Solutions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> mg.exact.sample(mg.problems.TopK(5, 2), np.zeros(5), 1000).sum(1).mean().item()
+    2.0
+    """
     theta, oracle = _oracle(problem, theta, temperature)
     return oracle.sample(theta, float(temperature), integer_in(n, "n", 1, MOST), np.random.default_rng(seed_in(seed)))
 
 
 def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
-    """Cov(T(Y)), of shape (…, d, d), by enumeration. The Jacobian of the layer is Cov/t."""
+    """Cov(T(Y)), by enumeration. The Jacobian of the layer is Cov/t.
+
+    Parameters
+    ----------
+    problem, theta, temperature : as in :func:`log_partition`
+        The problem must be small enough to be listed.
+
+    Returns
+    -------
+    array (…, d, d)
+        Cov(T(Y)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> mg.exact.covariance(mg.problems.Hypercube(2), np.zeros(2)).tolist()
+    [[0.25, 0.0], [0.0, 0.25]]
+    """
     theta = _checked(problem, theta, temperature)
     table = enumeration(problem)
     p = table.probabilities(theta, float(temperature))
@@ -70,7 +158,27 @@ def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.nda
 
 
 def fenchel_young(problem: Problem, theta: Any, y: Any, temperature: float = 1.0) -> np.ndarray:
-    """ℓ_t(θ; y) = A_t(θ) − ⟨θ, T(y)⟩ − φ(y) = −t·log π(y) ≥ 0 for solutions y (…, size), of shape (…)."""
+    """ℓ_t(θ; y) = A_t(θ) − ⟨θ, T(y)⟩ − φ(y) = −t·log π(y) ≥ 0.
+
+    Parameters
+    ----------
+    problem, theta, temperature : as in :func:`log_partition`
+        The law.
+    y : solutions (…, size)
+        Observed; one for all θ will do.
+
+    Returns
+    -------
+    array (…)
+        The loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> round(float(mg.exact.fenchel_young(mg.problems.TopK(5, 2), np.zeros(5), [1, 1, 0, 0, 0])), 4)  # log 10
+    2.3026
+    """
     theta, oracle = _oracle(problem, theta, temperature)
     values = like_solutions(encoded(problem, y, "y"), "y", theta.shape[:-1], problem)
     pure, rows = PureProblem(problem), values.reshape(-1, values.shape[-1])
@@ -83,7 +191,30 @@ def fenchel_young(problem: Problem, theta: Any, y: Any, temperature: float = 1.0
 
 
 class Enumeration:
-    """All solutions of a small problem: ``solutions`` (n, size), ``statistics`` (n, d) and ``phi`` (n,)."""
+    """All solutions of a small problem, with the methods of an :class:`Oracle`.
+
+    Parameters
+    ----------
+    problem : Problem
+        It lists its solutions (``states``), or they are found by its moves.
+    limit : int
+        Solutions, at most.
+
+    Attributes
+    ----------
+    solutions : (n, size) array
+        All of them.
+    statistics : (n, d) array
+        T of each.
+    phi : (n,) array
+        φ of each.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.exact.Enumeration(mg.problems.TopK(5, 2)).solutions.shape
+    (10, 5)
+    """
 
     def __init__(self, problem: Problem, limit: int = MAX_STATES) -> None:
         pure = PureProblem(instance_of(problem, "problem", Problem))
@@ -104,25 +235,46 @@ class Enumeration:
         return logits
 
     def probabilities(self, theta: np.ndarray, temperature: float) -> np.ndarray:
-        """(…, n)."""
+        """(…, d) → (…, n): π of each solution."""
         logits = self._logits(theta, temperature)
         weights = np.exp(logits - logits.max(-1, keepdims=True))
         return weights / weights.sum(-1, keepdims=True)
 
     def log_partition(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        """(…, d) → (…): log Z."""
         return np.logaddexp.reduce(self._logits(theta, temperature), axis=-1)
 
     def marginals(self, theta: np.ndarray, temperature: float) -> np.ndarray:
+        """(…, d) → (…, d): E[T(Y)]."""
         return self.probabilities(theta, temperature) @ self.statistics
 
     def sample(self, theta: np.ndarray, temperature: float, n: int, rng: np.random.Generator) -> np.ndarray:
+        """(…, d) → (n, …, size): independent solutions."""
         cumulative = np.cumsum(self.probabilities(theta, temperature), -1)
         u = rng.random((n, *theta.shape[:-1], 1)) * cumulative[..., -1:]
         return self.solutions[(u >= cumulative).sum(-1)]
 
 
 def enumeration(problem: Problem) -> Enumeration:
-    """All solutions, found once for each problem, unless something changes that its functions read."""
+    """All solutions, found once for each problem, unless something changes that its functions read.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of at most ``MAX_STATES`` solutions.
+
+    Returns
+    -------
+    Enumeration
+        Kept with the problem.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> problem = mg.problems.TopK(5, 2)
+    >>> mg.exact.enumeration(problem) is mg.exact.enumeration(problem)
+    True
+    """
     reach, table = vars(instance_of(problem, "problem", Problem)).get("_enumeration", (None, None))
     if reach is None or not reach.unchanged():
         reach, table = Reach(*_functions(problem)), Enumeration(problem)

@@ -37,18 +37,28 @@ class LocalSearchLayer:
     Parameters
     ----------
     problem : Problem
+        One for all θ.
     steps : int
         K; time limits have no place in a pure function.
-    temperature, burn_in, chains, estimator : as in :func:`movegrad.sample`
-    start : "random", "greedy" or solutions
-
-    Shape
-    -----
-    ``layer(theta, key)``: θ (…, d) → (…, d).
+    temperature : float
+        t > 0.
+    burn_in, chains, estimator : as in :func:`movegrad.sample`
+        What chains do.
+    start : "random", "greedy", solutions or a callable
+        It must not remember anything.
 
     References
     ----------
     Proposition 1 of "Learning with Local Search MCMC Layers".
+
+    Examples
+    --------
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> import movegrad as mg
+    >>> layer = mg.jax.LocalSearchLayer(mg.problems.TopK(5, 2), steps=100, chains=4)
+    >>> jax.grad(lambda theta: layer(theta, jax.random.key(0))[0])(jnp.zeros(5)).shape
+    (5,)
     """
 
     def __init__(
@@ -75,7 +85,20 @@ class LocalSearchLayer:
         }  # fmt: skip
 
     def __call__(self, theta: jax.Array, key: jax.Array) -> jax.Array:
-        """Estimate ŷ_t(θ) with the randomness of ``key``."""
+        """Estimate ŷ_t(θ) with the randomness of a key.
+
+        Parameters
+        ----------
+        theta : float array (…, d)
+            θ.
+        key : one key of ``jax.random.key``
+            The same key gives the same numbers.
+
+        Returns
+        -------
+        array (…, d)
+            ŷ_t(θ), of the dtype of θ.
+        """
         return _expectation(self, _checked(theta, self.problem), _bits(key))
 
 
@@ -87,11 +110,19 @@ class FenchelYoungLoss:
     Parameters
     ----------
     layer : LocalSearchLayer
-    reduction : "mean", "sum" or "none", over examples
+        Problem, steps, temperature, …
+    reduction : {"mean", "sum", "none"}
+        Over examples.
 
-    Shape
-    -----
-    ``loss(theta, y, key)``: θ (…, d) and solutions y (…, size).
+    Examples
+    --------
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> import movegrad as mg
+    >>> loss = mg.jax.FenchelYoungLoss(mg.jax.LocalSearchLayer(mg.problems.TopK(5, 2), steps=20))
+    >>> gradient = jax.grad(loss)(jnp.zeros(5), jnp.array([1, 1, 0, 0, 0]), jax.random.key(0))
+    >>> abs(float(gradient.sum())) < 1e-6  # as many ones in ŷ as in y
+    True
     """
 
     def __init__(self, layer: LocalSearchLayer, *, reduction: str = "mean") -> None:
@@ -99,6 +130,22 @@ class FenchelYoungLoss:
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
     def __call__(self, theta: jax.Array, y: jax.Array, key: jax.Array) -> jax.Array:
+        """The loss; take its gradient in θ, and do not look at its value.
+
+        Parameters
+        ----------
+        theta : float array (…, d)
+            θ.
+        y : (…, size)
+            Observed solutions.
+        key : one key of ``jax.random.key``
+            The same key gives the same numbers.
+
+        Returns
+        -------
+        array
+            A number; (…) with reduction "none".
+        """
         theta = _checked(theta, self.layer.problem)
         y = _solutions(y, theta, self.layer.problem)
         return _reduce(_fenchel_young(self.layer, theta, y, _bits(key)), self.reduction)
@@ -109,9 +156,22 @@ class OneStepLoss:
 
     Value and gradient as in :func:`movegrad.one_step`.
 
-    Shape
-    -----
-    ``loss(theta, y)``: θ (…, d) and solutions y (…, size).
+    Parameters
+    ----------
+    problem : Problem
+        Not guided by θ.
+    temperature : float
+        t > 0.
+    reduction : {"mean", "sum", "none"}
+        Over examples.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import movegrad as mg
+    >>> loss = mg.jax.OneStepLoss(mg.problems.TopK(5, 2))
+    >>> float(loss(jnp.zeros(5), jnp.array([1, 1, 0, 0, 0])))
+    1.0
     """
 
     def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean") -> None:
@@ -122,6 +182,20 @@ class OneStepLoss:
             raise ValueError(f"problem must not be guided by theta, since there is no one-step loss then, got {problem}.")
 
     def __call__(self, theta: jax.Array, y: jax.Array) -> jax.Array:
+        """The loss.
+
+        Parameters
+        ----------
+        theta : float array (…, d)
+            θ.
+        y : (…, size)
+            Observed solutions.
+
+        Returns
+        -------
+        array
+            A number; (…) with reduction "none".
+        """
         theta = _checked(theta, self.problem)
         return _reduce(_one_step(self, theta, _solutions(y, theta, self.problem)), self.reduction)
 

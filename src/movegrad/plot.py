@@ -22,6 +22,8 @@ from movegrad._validate import array_of, doubles, finite_vectors, instance_of, s
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.problem import encode
 
+__all__ = ["Stop", "places", "routes", "timetable"]
+
 # Told apart with any kind of color vision (Okabe and Ito, 2008; Tol, 2021); with more routes the style of the line changes too.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288", "#882255")
 STYLES = ("-", "--", ":", "-.")
@@ -31,7 +33,21 @@ LABELED, LISTED = 40, 120  # requests at most, for numbers on the map and beside
 
 
 class Stop(NamedTuple):
-    """When a vehicle arrives at a request, begins and ends service."""
+    """When a vehicle arrives at a request, begins and ends service.
+
+    Attributes
+    ----------
+    request : int
+        1..n.
+    arrival, begin, end : float
+        Times.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.plot.Stop(1, 2.0, 3.0, 4.0).begin
+    3.0
+    """
 
     request: int
     arrival: float
@@ -64,8 +80,24 @@ def routes(
         Areas of the marks on the map.
     axes : two matplotlib axes, optional
         For map and times; those of a new figure by default.
-    path : optional
+    title : str, optional
+        By default it counts routes and requests, and says the cost.
+    path : str or Path, optional
         Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = mg.problems.routing.Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> mg.plot.routes(instance, [[1, 2], [3]]).get_suptitle()
+    '2 routes, 3 of 3 requests, cost 10'
     """
     instance_of(instance, "instance", Instance)
     plan = _plan(instance, routes)
@@ -87,7 +119,32 @@ def routes(
 
 
 def timetable(instance: Instance, route: Sequence[int]) -> tuple[list[Stop], float]:
-    """The stops of a route that leaves when the depot opens and waits where it is early, and when it is back."""
+    """The stops of a route that leaves when the depot opens and waits where it is early.
+
+    Parameters
+    ----------
+    instance : Instance
+        Windows, durations and service.
+    route : list of requests 1..n
+        It may be late.
+
+    Returns
+    -------
+    stops : list of Stop
+        In the order of the route.
+    back : float
+        When the vehicle is back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = mg.problems.routing.Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> stops, back = mg.plot.timetable(instance, [1, 3])
+    >>> [stop.arrival for stop in stops], back
+    ([1.0, 3.0], 6.0)
+    """
     instance_of(instance, "instance", Instance)
     at, free, stops = 0, instance.windows[0, 0] + instance.service[0], []
     for i in _stops(instance, route):
@@ -99,7 +156,27 @@ def timetable(instance: Instance, route: Sequence[int]) -> tuple[list[Stop], flo
 
 
 def places(instance: Instance) -> np.ndarray:
-    """(n+1, 2) the coordinates; without them, points whose distances come near the mean durations of both directions."""
+    """The coordinates; without them, points whose distances come near the mean durations of both directions.
+
+    Parameters
+    ----------
+    instance : Instance
+        With n requests.
+
+    Returns
+    -------
+    array (n+1, 2)
+        The depot first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = mg.problems.routing.Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> mg.plot.places(instance).shape
+    (4, 2)
+    """
     if instance_of(instance, "instance", Instance).coordinates is not None:
         return np.asarray(instance.coordinates)
     squares = (0.5 * (instance.durations + instance.durations.T)) ** 2

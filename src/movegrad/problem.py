@@ -25,6 +25,9 @@ of a move           arguments                      returns
 ``feasible``        data, state, move              is y' in the set? Asked only for a proposal that the coin accepted
 ``apply``           data, state, move              nothing: turns the state into y'
 ``applicable_after`` data, state, move             the value of ``applicable`` at y'
+``apply_if``        data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, and nothing at all if it is 0, without a
+                                                   branch. For moves so small that a branch which cannot be predicted is most of
+                                                   a step; not used beside ``feasible``
 of the problem
 ``prepare``         data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
                     state                          stands for it if the proposal's guide is frozen
@@ -58,9 +61,47 @@ Jitted = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Move:
-    """A neighborhood system with its proposal; see the module's table for the functions.
+    """A neighborhood system with its proposal, of functions compiled by :func:`movegrad.jit`.
 
-    ``weight`` is the move's share in a mixture: it is drawn with probability proportional to its weight among those in Q(y).
+    What each function takes and returns is in the table at the top of :mod:`movegrad.problem`.
+
+    Parameters
+    ----------
+    name : str
+        For messages and ``info``.
+    propose : jitted function
+        Draws a move and gives the logarithm of its ratio q(y', y)/q(y, y').
+    change : jitted function
+        What the move does to T, entry by entry.
+    apply : jitted function
+        Makes the move.
+    changes : int or jitted function
+        How many entries of T change.
+    gain : jitted function, optional
+        What the move does to φ; 0 by default.
+    feasible : jitted function, optional
+        Whether the move stays in the set; by default it always does.
+    applicable_after : jitted function, optional
+        Which moves apply after it; needed if the problem has ``applicable``.
+    weight : float
+        Share in a mixture: a move is drawn with probability proportional to its weight among those in Q(y).
+    apply_if : jitted function, optional
+        ``apply`` without a branch, for moves so small that one which cannot be predicted is most of a step.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> @mg.jit
+    ... def propose(data, state, rng):
+    ...     return mg.integer(rng, len(state.y)), 0.0
+    >>> @mg.jit
+    ... def change(data, state, i, m):
+    ...     return i, 1 - 2 * state.y[i]
+    >>> @mg.jit
+    ... def apply(data, state, i):
+    ...     state.y[i] = 1 - state.y[i]
+    >>> mg.Move("flip", propose, change, apply).weight
+    1.0
     """
 
     name: str
@@ -72,6 +113,7 @@ class Move:
     feasible: Jitted | None = None
     applicable_after: Jitted | None = None
     weight: float = 1.0
+    apply_if: Jitted | None = None
 
     def __post_init__(self) -> None:
         instance_of(self.name, "name of a move", str)
@@ -85,7 +127,20 @@ class Move:
 
 
 class Functions(NamedTuple):
-    """The jitted functions of a problem that belong to no move."""
+    """The jitted functions of a problem that belong to no move; None where it has none. ``Problem.functions`` holds them.
+
+    Attributes
+    ----------
+    prepare, statistic, phi, contains, random, greedy, improve, applicable : jitted function or None
+        See the table at the top of :mod:`movegrad.problem`.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> functions = mg.problems.TopK(5, 2).functions
+    >>> [name for name, function in functions._asdict().items() if function is not None]
+    ['prepare', 'contains', 'random']
+    """
 
     prepare: Jitted | None = None
     statistic: Jitted | None = None
@@ -97,7 +152,7 @@ class Functions(NamedTuple):
     applicable: Jitted | None = None
 
 
-_MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3}
+_MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3, "apply_if": 4}
 _LASTING = ("data", "state", "solution", "moves", "size", "functions")
 _ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "improve": 3, "applicable": 2}
 
@@ -107,6 +162,10 @@ _ORACLE = ("log_partition", "marginals", "sample")
 
 class Problem:
     """Maximize ⟨θ, T(y)⟩ + φ(y) over a finite set, by local search.
+
+    To use one, take it from :mod:`movegrad.problems`. To write one, give its data, a feasible state and its moves, then let
+    :func:`movegrad.check` prove it right on a small instance. What each function takes and returns is in the table at the top of
+    :mod:`movegrad.problem`; ``examples/template.py`` is there to be copied.
 
     Parameters
     ----------
@@ -119,7 +178,7 @@ class Problem:
     size : int
         d, the number of entries of θ and of T(y).
     prepare, statistic, phi, contains, random, greedy, improve, applicable : jitted functions, optional
-        See the table at the top of this module.
+        See the table at the top of :mod:`movegrad.problem`.
     guided : bool
         Whether proposals depend on θ, through the guide given to ``prepare``.
     uniform : bool
@@ -138,6 +197,32 @@ class Problem:
         The first field of ``state``: the default start where ``random`` is not given.
     cooling : (float, float)
         Where annealing begins and ends in :func:`movegrad.solve`, as shares of the mean change of the objective under random moves.
+
+    Examples
+    --------
+    All binary vectors of three entries, with a move that flips one of them:
+
+    >>> from typing import NamedTuple
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> class Data(NamedTuple):
+    ...     length: int
+    >>> class State(NamedTuple):
+    ...     y: np.ndarray
+    >>> @mg.jit
+    ... def propose(data, state, rng):
+    ...     return mg.integer(rng, len(state.y)), 0.0
+    >>> @mg.jit
+    ... def change(data, state, i, m):
+    ...     return i, 1 - 2 * state.y[i]
+    >>> @mg.jit
+    ... def apply(data, state, i):
+    ...     state.y[i] = 1 - state.y[i]
+    >>> flips = mg.Problem(Data(3), State(np.zeros(3, np.int64)), [mg.Move("flip", propose, change, apply)], 3, name="flips")
+    >>> flips
+    flips(d=3, moves=['flip'])
+    >>> mg.check(flips, compiled=False).ok
+    True
     """
 
     cooling: tuple[float, float] = (1.0, 1e-3)
@@ -197,15 +282,48 @@ class Problem:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
 
     def encode(self, value: Any) -> Any:
-        """What a user may give for solutions, such as routes, as arrays of solutions. Arrays stay as they are."""
+        """What a user may give for solutions, such as routes, as arrays. To be overridden; functions that take solutions call it.
+
+        Parameters
+        ----------
+        value : any
+            Solutions in the user's words.
+
+        Returns
+        -------
+        array (…, size)
+            Arrays stay as they are.
+        """
         return value
 
     def complaint(self, solution: np.ndarray) -> str:
-        """Why a solution is not in the set, for error messages; empty where the problem has no words for it."""
+        """Why a solution is not in the set, for error messages. To be overridden.
+
+        Parameters
+        ----------
+        solution : (size,)
+            Not in the set.
+
+        Returns
+        -------
+        str
+            Empty where the problem has no words for it.
+        """
         return ""
 
     def read(self, solution: np.ndarray) -> dict[str, Any]:
-        """What a user wants to read of a solution beside its array: attributes of the result of :func:`movegrad.solve`."""
+        """What a user wants to read of a solution beside its array. To be overridden.
+
+        Parameters
+        ----------
+        solution : (size,)
+            In the set.
+
+        Returns
+        -------
+        dict of str to any
+            Attributes of the result of :func:`movegrad.solve`.
+        """
         return {}
 
     def _validate(self) -> None:
@@ -281,7 +399,24 @@ def _stay_apply(data, state, move):
 
 
 def stay(weight: float = 1.0) -> Move:
-    """A move that does nothing: makes a chain lazy (the paper's convergence theorem proposes to stay half of the time)."""
+    """A move that does nothing: makes a chain lazy (the paper's convergence theorem proposes to stay half of the time).
+
+    Parameters
+    ----------
+    weight : float
+        Its share in the mixture.
+
+    Returns
+    -------
+    Move
+        For ``extra_moves`` of a problem that comes with movegrad, or among the moves of one of your own.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.problems.TopK(5, 2, extra_moves=[mg.stay()])
+    TopK(5, k=2)(d=5, moves=['swap', 'stay'])
+    """
     return Move("stay", *_STAY, changes=0, weight=weight)
 
 

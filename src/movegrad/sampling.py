@@ -35,13 +35,35 @@ _TOGETHER = 4096  # chains of such runs at a time: they are short, and memory is
 
 
 class Sample(NamedTuple):
-    """Result of :func:`sample`; "…" are the leading axes of θ. For a list of problems, lists over examples."""
+    """Result of :func:`sample`; "…" are the leading axes of θ. For a list of problems, fields are lists over examples.
 
-    mean: Any  # (…, d) estimate of E[T(Y)]
-    solutions: Any  # (…, chains, size) where each chain ended
+    Attributes
+    ----------
+    mean : (…, d)
+        Estimate of E[T(Y)].
+    solutions : (…, chains, size)
+        Where each chain ended; good as ``start`` of another call.
+    info : Info
+        Acceptance by move, effective sample sizes, entries that never moved: ``print`` it.
+    best : (…, chains, size) or None
+        Best solution that each chain saw, if ``best=True`` was given.
+    iterates : (…, chains, points, size) or None
+        Thinned iterates, if ``iterates=True`` was given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> out = mg.sample(mg.problems.TopK(5, 2), np.zeros((3, 5)), steps=100, chains=4)
+    >>> out.mean.shape, out.solutions.shape, out.best
+    ((3, 5), (3, 4, 5), None)
+    """
+
+    mean: Any
+    solutions: Any
     info: Info
-    best: Any = None  # (…, chains, size) best solution that each chain saw, on request
-    iterates: Any = None  # (…, chains, points, size) thinned iterates, on request
+    best: Any = None
+    iterates: Any = None
 
     @property
     def state(self) -> Any:
@@ -49,11 +71,38 @@ class Sample(NamedTuple):
         return _renamed(self.solutions, "state of a Sample", "solutions")
 
 
-class Solution(NamedTuple):
-    """Result of :func:`solve`."""
+Sample.mean.__doc__ = "(…, d) estimate of E[T(Y)]."
+Sample.solutions.__doc__ = "(…, chains, size) where each chain ended."
+Sample.info.__doc__ = "Acceptance by move, effective sample sizes, entries that never moved: print it."
+Sample.best.__doc__ = "(…, chains, size) best solution that each chain saw, if best=True was given; else None."
+Sample.iterates.__doc__ = "(…, chains, points, size) thinned iterates, if iterates=True was given; else None."
 
-    solution: Any  # (…, size) best solution seen
-    objective: Any  # (…) ⟨θ, T(y)⟩ + φ(y) of it
+
+class Solution(NamedTuple):
+    """Result of :func:`solve`; "…" are the leading axes of θ. For a list of problems, fields are lists over examples.
+
+    Attributes
+    ----------
+    solution : (…, size)
+        Best solution seen in any chain.
+    objective : (…)
+        ⟨θ, T(y)⟩ + φ(y) of it.
+    info : Info
+        Acceptance by move of the annealing run: ``print`` it.
+    problem : Problem or sequence of them
+        What was solved. What it says of a solution can be read here too, such as ``routes``, ``cost`` and ``served`` of routing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> found = mg.solve(mg.problems.TopK(5, 2), np.array([0.1, 3.0, 0.2, 2.0, 0.3]), steps=200)
+    >>> found.solution.tolist(), float(found.objective)
+    ([0, 1, 0, 1, 0], 5.0)
+    """
+
+    solution: Any
+    objective: Any
     info: Info
     problem: Any = None
 
@@ -70,6 +119,12 @@ class Solution(NamedTuple):
             return [_read(p, y, name) for p, y in zip(self.problem, self.solution, strict=True)]
         rows = [_read(self.problem, y, name) for y in self.solution.reshape(-1, self.solution.shape[-1])]
         return rows[0] if self.solution.ndim == 1 else rows
+
+
+Solution.solution.__doc__ = "(…, size) best solution seen in any chain."
+Solution.objective.__doc__ = "(…) ⟨θ, T(y)⟩ + φ(y) of it."
+Solution.info.__doc__ = "Acceptance by move of the annealing run: print it."
+Solution.problem.__doc__ = "What was solved; what it says of a solution, such as routes, is an attribute here too."
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:
@@ -111,28 +166,60 @@ def sample(
 
     Parameters
     ----------
-    problem : Problem, or a sequence of them, one for each θ, of one kind but any sizes
-    theta : float array (…, d), or a sequence of arrays (d,) for a sequence of problems
-    steps, time_limit : K, or seconds of chain time for each example, shared by its chains; each chain makes one step at least. Only
-        steps are reproducible
-    temperature : t > 0, one number or one for each example
-    schedule : callable k → factor of the temperature in step k (see :mod:`movegrad.schedules`)
-    burn_in : K₀, first iterates left out of the mean. Where a time limit ends before, a warning says so, and the mean is that of
-        the last solution
-    chains : independent chains for each example
-    start : "random", "persistent", solutions, or a callable; see :mod:`movegrad.start`
-    estimator : "mean", or "recycled": add the accepted share of each proposal instead of the coin's outcome; the same
-        expectation with less variance, most of all for few steps
-    best : also return the best solution that each chain saw
-    trace : points at which the objective and the distance to the start are recorded for ``info``
-    iterates : also return the iterates at these points
-    guide : like θ, what guided moves look at instead of θ
-    index : (E,) integer keys of the examples: a chain's draws depend on (seed, call, key, chain) and on nothing else
-    progress : called with the fraction done
+    problem : Problem, or a sequence of them
+        One for all θ, or one for each, of one kind but any sizes.
+    theta : float array (…, d)
+        A sequence of arrays (d,) for a sequence of problems. Chains run where θ is: on the CPU, or on a GPU.
+    steps : int
+        K. Give this or a time limit; only steps are reproducible.
+    time_limit : float
+        Seconds of chain time for each example, shared by its chains; each chain makes one step at least.
+    temperature : float
+        t > 0, one number or one for each example.
+    schedule : callable, optional
+        k → factor of the temperature in step k (see :mod:`movegrad.schedules`).
+    burn_in : int
+        K₀, first iterates left out of the mean. Where a time limit ends before, a warning says so, and the mean is that of the last
+        solution.
+    chains : int
+        Independent chains for each example.
+    start : str, solutions or callable
+        "random", "greedy", solutions, or a callable; see :mod:`movegrad.start`.
+    estimator : {"mean", "recycled"}
+        "recycled": add the accepted share of each proposal instead of the coin's outcome; the same expectation with less variance,
+        most of all for few steps.
+    best : bool
+        Also return the best solution that each chain saw.
+    trace : int
+        Points at which the objective and the distance to the start are recorded for ``info``; none under a time limit.
+    iterates : bool
+        Also return the iterates at these points.
+    guide : like θ, optional
+        What guided moves look at instead of θ.
+    index : (E,) integers, optional
+        Numbers of the examples, 0, 1, … by default: a chain's draws depend on (seed, call, index, chain) and on nothing else.
+    seed, call : int
+        What else draws depend on; change one of them for other draws.
+    progress : callable, optional
+        Called with the fraction done.
+
+    Returns
+    -------
+    Sample
+        With ``mean``, ``solutions`` and ``info``.
 
     References
     ----------
     Algorithms 1 and 2 of "Learning with Local Search MCMC Layers".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> problem, theta = mg.problems.TopK(5, 2), np.array([0.0, 0.5, 1.0, 1.5, 2.0])
+    >>> out = mg.sample(problem, theta, steps=20_000, chains=4)
+    >>> bool(np.abs(out.mean - mg.exact.marginals(problem, theta)).max() < 0.02)
+    True
     """
     choice(estimator, "estimator", ESTIMATORS)
     batch = make_batch(problem, theta)
@@ -179,12 +266,31 @@ def solve(
 
     Parameters
     ----------
-    steps, time_limit : number of steps of each chain, or seconds for each example, shared by its chains and short runs
-    schedule : callable k → t, or an :class:`~movegrad.schedules.Annealing`. By default the temperature falls geometrically from
-        the mean change of the objective under random moves to a thousandth of it, or as the problem's ``cooling`` says
-    correction : use the proposal ratio in the acceptance rule (Metropolis-Hastings). Annealing in the paper does not. Where ratios
-        are 1 it is the same; skewed proposals, such as guided ones or those of routing, hardly ever go back without it
     problem, theta, chains, start, guide, index, seed, progress : as in :func:`sample`
+        But ``start`` is "greedy" by default.
+    steps : int
+        Of each chain. Give this or a time limit.
+    time_limit : float
+        Seconds for each example, shared by its chains and short runs.
+    schedule : callable or Annealing, optional
+        k → t, or an :class:`~movegrad.schedules.Annealing`. By default the temperature falls geometrically from the mean change of
+        the objective under random moves to a thousandth of it, or as the problem's ``cooling`` says.
+    correction : bool
+        Use the proposal ratio in the acceptance rule (Metropolis-Hastings). Annealing in the paper does not. Where ratios are 1 it
+        is the same; skewed proposals, such as guided ones or those of routing, hardly ever go back without it.
+
+    Returns
+    -------
+    Solution
+        With ``solution``, ``objective`` and ``info``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> knapsack = mg.problems.Knapsack([[2.0, 3.0, 4.0, 5.0]], [7.0])
+    >>> mg.solve(knapsack, np.array([3.0, 4.0, 6.0, 6.0]), steps=1000).solution
+    array([0, 1, 1, 0], dtype=uint8)
     """
     batch = make_batch(problem, theta)
     settings = make_settings(
@@ -218,8 +324,24 @@ def jacobian_product(
 
     Parameters
     ----------
-    direction : like θ, v
-    others : as in :func:`sample`
+    problem, theta, steps, temperature, burn_in, chains, start, guide, index, seed, call : as in :func:`sample`
+        There is no time limit: chains are those of a :func:`sample` with the same arguments.
+    direction : like θ
+        v.
+
+    Returns
+    -------
+    array (…, d), or a list of (d,) for a sequence of problems
+        J v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> problem, theta, v = mg.problems.TopK(5, 2), np.zeros(5), np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    >>> product = mg.jacobian_product(problem, theta, v, steps=20_000, chains=4)
+    >>> bool(np.abs(product - mg.exact.covariance(problem, theta) @ v).max() < 0.02)
+    True
     """
     batch = make_batch(problem, theta)
     settings = make_settings(
@@ -241,17 +363,31 @@ def one_step(
 
     Parameters
     ----------
-    y : solutions (…, size), or a sequence of them for a sequence of problems
-    guide : like θ; must be given for guided problems, whose proposals have no such loss unless their guide is frozen
     problem, theta, temperature : as in :func:`sample`
+        Proposals must not have too many outcomes to be listed.
+    y : solutions (…, size)
+        A sequence of them for a sequence of problems.
+    guide : like θ, optional
+        Must be given for guided problems, whose proposals have no such loss unless their guide is frozen.
 
     Returns
     -------
-    values of shape (…) and gradients of shape (…, d)
+    values : array (…)
+        The loss.
+    gradients : array (…, d)
+        Its gradient in θ.
 
     References
     ----------
     Proposition "Existence of a Fenchel-Young loss when K = 1" of "Learning with Local Search MCMC Layers".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> value, gradient = mg.one_step(mg.problems.TopK(5, 2), np.zeros(5), [1, 1, 0, 0, 0])
+    >>> round(float(value), 6), gradient.round(3).tolist()
+    (1.0, [-0.5, -0.5, 0.333, 0.333, 0.333])
     """
     batch = make_batch(problem, theta)
     if batch.problem.guided and guide is None:

@@ -25,13 +25,50 @@ class Heat(NamedTuple):
 
 
 def constant(temperature: float) -> Schedule:
-    """t for every step."""
+    """t for every step.
+
+    Parameters
+    ----------
+    temperature : float
+        t > 0.
+
+    Returns
+    -------
+    callable
+        k → t.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.schedules.constant(2.0)(100)
+    2.0
+    """
     t = positive(temperature, "temperature")
     return lambda k: t
 
 
 def truncated_geometric(start: float, decay: float, final: float) -> Schedule:
-    """max(decayᵏ·start, final): the schedule of the paper's burn-in study."""
+    """max(decayᵏ·start, final): the schedule of the paper's burn-in study.
+
+    Parameters
+    ----------
+    start, final : float
+        Temperatures > 0 at the beginning and at the end.
+    decay : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    callable
+        k → t.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> schedule = mg.schedules.truncated_geometric(8.0, 0.5, 1.0)
+    >>> [schedule(k) for k in range(5)]
+    [8.0, 4.0, 2.0, 1.0, 1.0]
+    """
     start, decay, final = positive(start, "start"), positive(decay, "decay"), positive(final, "final")
     if decay >= 1.0:
         raise ValueError(f"decay must be in (0, 1), got {decay}.")
@@ -40,7 +77,21 @@ def truncated_geometric(start: float, decay: float, final: float) -> Schedule:
 
 @dataclass(frozen=True)
 class Annealing:
-    """Geometric cooling over a whole run, whatever its length in steps or seconds: start·(end/start)^progress."""
+    """Geometric cooling over a whole run, whatever its length in steps or seconds: start·(end/start)^progress.
+
+    Parameters
+    ----------
+    start, end : float
+        Temperatures > 0 before the first step and after the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> cooling = mg.schedules.Annealing(2.0, 0.01)
+    >>> mg.solve(mg.problems.TopK(5, 2), np.array([0.1, 3.0, 0.2, 2.0, 0.3]), steps=500, schedule=cooling).solution
+    array([0, 1, 0, 1, 0], dtype=uint8)
+    """
 
     start: float = 1.0
     end: float = 1e-3

@@ -23,19 +23,46 @@ from movegrad._validate import array_of, encoded, listed, shown, takes
 from movegrad.engine import BUILD, DRAW, IMPROVE, Begin, on_gpu, place_of, stream_keys
 from movegrad.problem import Problem
 
-__all__ = ["BUILD", "DRAW", "Given", "Heuristic", "Improve", "Persistent", "Request", "data", "greedy", "random", "target"]
+__all__ = ["BUILD", "DRAW", "Given", "Heuristic", "Improve", "Make", "Persistent", "Request", "data", "greedy", "random", "target"]
 
 
 class Request(NamedTuple):
-    """What a start may look at. Solutions are wanted for E examples with ``chains`` chains each."""
+    """What a start may look at. Solutions are wanted for E examples with ``chains`` chains each.
 
-    problems: Sequence[Problem]  # one for each example; many may be the same
+    Attributes
+    ----------
+    problems : sequence of Problem
+        One for each example; many may be the same.
+    chains : int
+        C, of each example.
+    indices : (E,) integers
+        Of the examples.
+    targets : sequence of solutions or None
+        Observed solutions: one for each example, or many for one θ; None where y is a mean, or nothing was observed.
+    seed, call : int
+        What draws of this call depend on.
+    shape : tuple of int or None
+        Leading axes of θ; None for a list of problems.
+
+    Examples
+    --------
+    A start of your own is a function of a request:
+
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> def own(request):
+    ...     return [problem.solution[None] for problem in request.problems]
+    >>> mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=10, start=own).mean.shape
+    (5,)
+    """
+
+    problems: Sequence[Problem]
     chains: int
-    indices: np.ndarray  # (E,) of the examples
-    targets: Sequence[np.ndarray] | None  # observed solutions: one for each example, or many for one θ; None where y is a mean
+    indices: np.ndarray
+    targets: Sequence[np.ndarray] | None
     seed: int
     call: int
-    shape: tuple[int, ...] | None = None  # leading axes of θ; None for a list
+    shape: tuple[int, ...] | None = None
 
     @property
     def keys(self) -> np.ndarray:
@@ -44,33 +71,121 @@ class Request(NamedTuple):
         return self.indices
 
 
+class Make(NamedTuple):
+    """Starts of all examples, to be drawn or to be built: what a start may return instead of solutions.
+
+    Attributes
+    ----------
+    task : int
+        ``DRAW`` or ``BUILD``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> drawn = lambda request: mg.start.Make(mg.start.DRAW)
+    >>> mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=10, start=drawn).solutions.sum().item()
+    2
+    """
+
+    task: int  # DRAW or BUILD
+
+
 class Improve(NamedTuple):
-    """A start of one example, or the starts of all, to be improved for θ before chains begin."""
+    """A start of one example, or the starts of all, to be improved for θ before chains begin.
+
+    Attributes
+    ----------
+    solutions : solutions, or what else a start may give
+        What to improve, by the problem's ``improve``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> mg.start.Improve(np.zeros((1, 3), np.uint8)).solutions.shape
+    (1, 3)
+    """
 
     solutions: Any  # what else a start may give
 
 
 Solutions = np.ndarray | Improve | int | None  # (C, size) of one example, as given or to be improved; DRAW (or None) or BUILD
-Start = Callable[[Request], Any]  # → Solutions of each example; all at once as (E, C, size), (E, 1, size) or an Improve of them
+Start = Callable[[Request], Any]  # → Solutions of each example; all at once as (E, C, size), (E, 1, size), Make or Improve
 WORDS = ("random", "greedy", "target", "heuristic", "data", "persistent")
 
 
 def greedy(request: Request) -> Any:
-    """What the problem builds for θ."""
+    """What the problem builds for θ.
+
+    Parameters
+    ----------
+    request : Request
+        What a start may look at.
+
+    Returns
+    -------
+    Make, or solutions
+        As :func:`random` where the problem has no ``greedy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=10, start=mg.start.greedy).mean.shape  # as start="greedy"
+    (5,)
+    """
     if request.problems[0].functions.greedy is None:
         return random(request)
-    return np.full(len(request.problems), BUILD)
+    return Make(BUILD)
 
 
 def random(request: Request) -> Any:
-    """A draw, or the problem's own solution."""
+    """A draw, or the problem's own solution where it has no ``random``.
+
+    Parameters
+    ----------
+    request : Request
+        What a start may look at.
+
+    Returns
+    -------
+    Make, or solutions
+        What chains begin with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=10, start=mg.start.random).mean.shape  # as start="random"
+    (5,)
+    """
     if request.problems[0].functions.random is not None:
-        return np.full(len(request.problems), DRAW)
+        return Make(DRAW)
     return [p.solution[None] for p in request.problems]
 
 
 def target(request: Request) -> Any:
-    """The observation of each example."""
+    """The observation of each example.
+
+    Parameters
+    ----------
+    request : Request
+        With as many targets as examples.
+
+    Returns
+    -------
+    solutions
+        One for all chains of each example.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> problem = mg.problems.TopK(5, 2)
+    >>> mg.start.target(mg.start.Request([problem], 1, np.arange(1), problem.solution[None], 0, 0)).tolist()
+    [[[1, 1, 0, 0, 0]]]
+    """
     targets = _needed(request, "target")
     if len(targets) != len(request.problems):
         raise ValueError(
@@ -83,6 +198,17 @@ class Heuristic:
     """Solutions of another start, by default the target, improved for θ by the problem's own local search.
 
     ``Heuristic("persistent")`` improves where each chain ended in the call before.
+
+    Parameters
+    ----------
+    first : str, solutions or callable
+        The other start.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.start.Heuristic("random").first is mg.start.random
+    True
     """
 
     def __init__(self, first: Any = target) -> None:
@@ -105,11 +231,33 @@ def memory(start: Any) -> Any:
     """What is to be told where chains ended (it has a method ``remember``): the start, or the one that it improves; else None."""
     while isinstance(start, Heuristic):
         start = start.first
-    return start if hasattr(start, "remember") else None
+    try:
+        return start if hasattr(start, "remember") else None
+    except Exception:  # of the start's own
+        return None
 
 
 def data(request: Request) -> Any:
-    """A uniformly drawn observation for each chain."""
+    """A uniformly drawn observation for each chain.
+
+    Parameters
+    ----------
+    request : Request
+        With targets.
+
+    Returns
+    -------
+    solutions
+        One for each chain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> problem = mg.problems.TopK(5, 2)
+    >>> mg.start.data(mg.start.Request([problem], 3, np.arange(1), np.array([[1, 1, 0, 0, 0], [0, 0, 0, 1, 1]]), 0, 0)).shape
+    (1, 3, 5)
+    """
     targets = _needed(request, "data")
     if len({len(p.solution) for p in request.problems}) > 1:
         raise ValueError("start must not be 'data' where problems have different sizes.")
@@ -120,7 +268,23 @@ def data(request: Request) -> Any:
 
 
 class Given:
-    """Given solutions: (size,) for all, (…, size) for all chains of each example, or (…, C, size); "…" as in θ. They are copied."""
+    """Given solutions, which are copied; arrays given as ``start`` become this.
+
+    Parameters
+    ----------
+    solutions : array, or lists of them
+        (size,) for all, (…, size) for all chains of each example, or (…, C, size); "…" as in θ.
+    name : str
+        For messages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> here = mg.start.Given([0, 0, 0, 1, 1])
+    >>> mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=1, start=here).info.steps.tolist()
+    [1]
+    """
 
     def __init__(self, solutions: Any, name: str = "start") -> None:
         self.solutions, self.name = _copied(solutions), name
@@ -174,7 +338,28 @@ class Given:
 
 
 class Persistent:
-    """Continue each chain where it ended; chains are told apart by the key of their example and their number."""
+    """Continue each chain where it ended; chains are told apart by the index of their example and their number.
+
+    Parameters
+    ----------
+    first : str, solutions or callable
+        Where chains begin that are not known yet.
+
+    Attributes
+    ----------
+    ends : dict of int to (C, size)
+        Where the chains of each example ended, by its index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> start = mg.start.Persistent()
+    >>> for _ in range(3):
+    ...     out = mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=10, start=start)
+    >>> bool((start.ends[0] == out.solutions).all())
+    True
+    """
 
     def __init__(self, first: Any = random) -> None:
         self.first = resolve(first)
@@ -227,6 +412,8 @@ def each_of(given: Any, name: str, examples: int) -> list[Solutions]:
     """What a start gives, example by example."""
     if isinstance(given, Improve):
         return [start if isinstance(start, Improve) else Improve(start) for start in each_of(given.solutions, name, examples)]
+    if isinstance(given, Make):
+        return [given.task] * examples
     if getattr(given, "ndim", 0) == 3:
         given = [given[0]] * examples if len(given) == 1 else [given[e] for e in range(len(given))]
     return listed(given, name, examples, "examples")
@@ -237,9 +424,9 @@ def flatten(given: Any, request: Request, place: Any, name: str = "start") -> Be
     task, whole, problems = 0, given, request.problems
     if isinstance(given, Improve):
         task, whole = IMPROVE, given.solutions
+    if isinstance(whole, Make):
+        return Begin(place.own_solutions(problems), np.full(len(problems), whole.task | task))
     shape = tuple(getattr(whole, "shape", ()))
-    if shape == (len(problems),) and isinstance(whole, np.ndarray) and np.isin(whole, (DRAW, BUILD)).all():
-        return Begin(place.own_solutions(problems), whole.astype(np.int64) | task)
     at_once = len(shape) == 3 and shape[:2] in ((len(problems), request.chains), (len(problems), 1), (1, 1))
     if at_once and {len(p.solution) for p in problems} == {shape[2]}:
         return Begin(place.solutions(whole, problems[0], name).reshape(-1), np.full(len(problems), task))

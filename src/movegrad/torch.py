@@ -20,7 +20,7 @@ twice.
 from collections.abc import Callable, Sequence
 from functools import wraps
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -88,20 +88,34 @@ class LocalSearchLayer(nn.Module):
 
     Parameters
     ----------
-    problem : Problem, or a sequence of them (one for each θ)
-    steps, time_limit : K steps, or seconds of chain time for each example
-    temperature : t > 0
+    problem : Problem, or a sequence of them
+        One for all θ, or one for each.
+    steps : int
+        K steps of each chain. Give this or a time limit.
+    temperature : float
+        t > 0.
+    time_limit : float
+        Seconds of chain time for each example.
     schedule, burn_in, chains, estimator : as in :func:`movegrad.sample`
-    start : where chains begin when the layer is called by itself; see :mod:`movegrad.start`
-    seed : results depend on (seed, number of the call, index of the example, number of the chain) alone
-
-    Shape
-    -----
-    θ (…, d) → (…, d). For a sequence of problems: a sequence of (dᵢ,) → a list of (dᵢ,).
+        What chains do.
+    start : str, solutions or callable
+        Where chains begin when the layer is called by itself; see :mod:`movegrad.start`.
+    seed : int
+        Results depend on (seed, number of the call, index of the example, number of the chain) alone.
 
     References
     ----------
     Proposition 1 of "Learning with Local Search MCMC Layers".
+
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> layer = mg.torch.LocalSearchLayer(mg.problems.TopK(5, 2), steps=100, chains=4)
+    >>> theta = torch.zeros(3, 5, requires_grad=True)
+    >>> layer(theta).square().sum().backward()
+    >>> theta.grad.shape
+    torch.Size([3, 5])
     """
 
     def __init__(
@@ -153,21 +167,37 @@ class LocalSearchLayer(nn.Module):
         guide: Any = None,
         call: int | None = None,
     ) -> Any:
-        """Estimate ŷ_t(θ). ``problem`` and ``start`` replace the layer's own in this call.
+        """Estimate ŷ_t(θ).
 
-        ``index``: keys of the examples; ``call``: number of the call, which is not counted then.
+        Parameters
+        ----------
+        theta : float tensor (…, d)
+            A sequence of (dᵢ,) for a sequence of problems. Chains run where it is.
+        problem, start : as in the layer, optional
+            Replace the layer's own in this call.
+        index : (E,) integers, optional
+            Numbers of the examples, on which draws depend; 0, 1, … by default.
+        guide : like θ, optional
+            What guided moves look at instead of θ.
+        call : int, optional
+            Number of the call, which is not counted then.
+
+        Returns
+        -------
+        tensor (…, d), or a list of (dᵢ,) for a sequence of problems
+            ŷ_t(θ), of the dtype of θ.
         """
         problem = self.problem if problem is None else problem
         if isinstance(problem, Problem):
             if _is_empty(_tensor(theta), problem):
                 return theta.clone()
-            return _Expectation.apply(theta, self, problem, start, index, guide, call)
+            return _Expectation.apply(theta, _Call(self, problem, start, index, guide, call))
         theta = [_tensor(t) for t in listed(theta, "theta", len(problems_of(problem)), "problems")]
         for e, t in enumerate(theta):
             if t.ndim != 1 or not t.is_floating_point():
                 raise ValueError(f"theta[{e}] must have one axis and a floating dtype, got shape {tuple(t.shape)} of {t.dtype}.")
         flat, sizes = torch.cat(theta), [t.numel() for t in theta]
-        means = _Expectation.apply(flat, self, _Ragged(problem, sizes), start, index, guide, call).split(sizes)
+        means = _Expectation.apply(flat, _Call(self, problem, start, index, guide, call, sizes)).split(sizes)
         return [m.to(t.dtype) for m, t in zip(means, theta, strict=True)]
 
     def _run(
@@ -210,15 +240,18 @@ class LocalSearchLayer(nn.Module):
         return seed, self._memory.count()
 
     def get_extra_state(self) -> dict[str, Any]:
+        """For ``state_dict``: the number of calls, and where persistent chains ended."""
         return {"calls": self.calls, "ends": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        """For ``load_state_dict``."""
         state = _saved(state, self, "calls", "ends")
         calls = integer_in(state["calls"], "calls in the state_dict of LocalSearchLayer", 0)
         _set_ends(self.start, state["ends"], self.settings.chains, "ends in the state_dict of LocalSearchLayer")
         self._memory.calls = calls
 
     def extra_repr(self) -> str:
+        """Problem and settings, for ``print``."""
         budget = f"steps={self.settings.steps}" if self.settings.time_limit is None else f"time_limit={self.settings.time_limit}"
         shown = f"temperature={self.settings.temperature}, chains={self.settings.chains}, estimator={self.estimator!r}"
         return f"{self.problem!r}, {budget}, {shown}, seed={self.settings.seed}"
@@ -253,17 +286,28 @@ class FenchelYoungLoss(nn.Module):
     Parameters
     ----------
     layer : LocalSearchLayer
-    start : where chains begin; by default at the target (conditional), or where they ended (one θ for many observations), or where
-        the layer says (y is a mean)
-    reduction : "mean", "sum" or "none", over examples (conditional) or observations (unconditional)
-    y_is : "solution" or "mean"
+        Problem, steps, temperature, …
+    start : str, solutions or callable, optional
+        Where chains begin; by default at the target (conditional), or where they ended (one θ for many observations), or where the
+        layer says (y is a mean).
+    reduction : {"mean", "sum", "none"}
+        Over examples (conditional) or observations (unconditional).
+    y_is : {"solution", "mean"}
         Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which
-        need not be; chains cannot start at those.
+        need not be; chains cannot start at those. It is never guessed from what y holds.
 
-    Shape
-    -----
-    Conditional: θ (…, d) and y (…, size). Unconditional: θ (d,) and observations y (N, size).
-    For a sequence of problems: sequences of vectors.
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(mg.problems.TopK(5, 2), steps=20))
+    >>> theta = torch.zeros(3, 5, requires_grad=True)
+    >>> y = torch.tensor([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]])
+    >>> loss(theta, y).backward()
+    >>> theta.grad.sum(-1).abs().max().item() < 1e-6  # as many ones in ŷ as in y
+    True
+    >>> loss(theta[0], torch.full((1, 5), 0.4), y_is="mean").shape
+    torch.Size([])
     """
 
     def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean", y_is: str = "solution") -> None:
@@ -273,6 +317,7 @@ class FenchelYoungLoss(nn.Module):
         self.persistent = starts.Persistent()  # for one θ and many observations
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
         self.y_is = choice(y_is, "y_is", MEANINGS)
+        self._name = "y"  # of the observations, in errors
 
     @_not_compiled
     def forward(
@@ -287,7 +332,25 @@ class FenchelYoungLoss(nn.Module):
         y_is: str | None = None,
         call: int | None = None,
     ) -> Tensor:
-        """The loss. ``problem``, ``start`` and ``y_is`` replace what was given before in this call; others as in the layer's."""
+        """The loss; call ``backward`` on it, and do not look at its value.
+
+        Parameters
+        ----------
+        theta : float tensor (…, d)
+            A sequence of vectors for a sequence of problems. Chains run where it is.
+        y : (…, size)
+            Observed solutions, in any words that the problem understands; or values of T (…, d), if ``y_is`` is "mean". With one θ
+            (d,) they may be many, (N, size): the unconditional case. A sequence of vectors for a sequence of problems.
+        problem, start, y_is : as in the layer and in the loss, optional
+            Replace what was given before in this call.
+        index, guide, call : as in :meth:`LocalSearchLayer.forward`
+            What draws depend on, and what guided moves look at.
+
+        Returns
+        -------
+        tensor
+            A number; with reduction "none" one for each example or observation.
+        """
         problem = self.layer.problem if problem is None else problem
         y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
         if y_is == "mean":
@@ -296,14 +359,14 @@ class FenchelYoungLoss(nn.Module):
         if not isinstance(problem, Problem):
             return self._of_list(theta, y, problem, start, y_is, keys)
         theta = _tensor(theta, problem.size)
-        y = _rows(problem, theta, y, y_is)
+        y = _rows(problem, theta, y, y_is, self._name)
         many = theta.ndim == 1 and y.ndim == 2
         if not many and tuple(y.shape[:-1]) != tuple(theta.shape[:-1]):
             raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(y.shape)}.")
         if 0 in y.shape:
             return _reduce((theta * theta.new_zeros(*y.shape[:-1], problem.size)).sum(-1), self.reduction)
         begin = self._start(start, y_is, many)
-        observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is)
+        observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
         run, _ = self.layer._run(
             _array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys
         )
@@ -314,12 +377,15 @@ class FenchelYoungLoss(nn.Module):
         """The same for a list of problems."""
         thetas = listed(theta, "theta", len(problems_of(problem)), "problems")
         theta = [_tensor(t, p.size) for t, p in zip(thetas, problem, strict=True)]
-        rows = [_rows(p, t, v, y_is) for t, p, v in zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)]
+        rows = [
+            _rows(p, t, v, y_is, self._name)
+            for t, p, v in zip(theta, problem, listed(y, "y", len(problem), "problems"), strict=True)
+        ]
         for row in rows:
             if row.ndim != 1:
                 raise ValueError(f"y must have one axis for each problem, got shape {tuple(row.shape)}.")
         begin = self._start(start, y_is, many=False)
-        each = [_observed(p, row[None], y_is) for p, row in zip(problem, rows, strict=True)]
+        each = [_observed(p, row[None], y_is, self._name) for p, row in zip(problem, rows, strict=True)]
         observed = None if y_is == "mean" else [o.solutions[0] for o in each]
         run, _ = self.layer._run(
             [_array(t) for t in theta], problem, start=begin, observed=observed, start_name=_blamed(begin), **keys
@@ -339,9 +405,11 @@ class FenchelYoungLoss(nn.Module):
         return chosen
 
     def get_extra_state(self) -> dict[str, Any]:
+        """For ``state_dict``: where persistent chains ended."""
         return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        """For ``load_state_dict``."""
         state, chains = _saved(state, self, "persistent", "start"), self.layer.settings.chains
         _set_ends(self.persistent, state["persistent"], chains, "persistent in the state_dict of FenchelYoungLoss")
         _set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
@@ -353,9 +421,22 @@ class OneStepLoss(nn.Module):
     Value and gradient as in :func:`movegrad.one_step`; unlike the loss of a long chain, the value is exact. The expected gradient
     is short (a few percent of the full one): use an optimizer that rescales, such as Adam.
 
-    Shape
-    -----
-    θ (…, d) and y (…, size); or θ (d,) and observations y (N, size).
+    Parameters
+    ----------
+    problem : Problem
+        One for all θ.
+    temperature : float
+        t > 0.
+    reduction : {"mean", "sum", "none"}
+        Over examples or observations.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> loss = mg.torch.OneStepLoss(mg.problems.TopK(5, 2))
+    >>> loss(torch.zeros(5), torch.tensor([1, 1, 0, 0, 0])).item()
+    1.0
     """
 
     def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean") -> None:
@@ -366,6 +447,22 @@ class OneStepLoss(nn.Module):
 
     @_not_compiled
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
+        """The loss.
+
+        Parameters
+        ----------
+        theta : float tensor (…, d)
+            θ.
+        y : (…, size)
+            Observed solutions; with one θ (d,) they may be many, (N, size).
+        guide : like θ, optional
+            What guided moves look at; must be given for them.
+
+        Returns
+        -------
+        tensor
+            A number; with reduction "none" one for each example or observation.
+        """
         theta, guide = _tensor(theta, self.problem.size), _guide(guide)
         values = _beside(theta, y if isinstance(y, Tensor) else encoded(self.problem, y, "y"), "y")
         if theta.ndim == 1 and values.ndim == 2:
@@ -385,35 +482,37 @@ class OneStepLoss(nn.Module):
 # --- autograd --------------------------------------------------------------------------------------------------------
 
 
-class _Ragged:
-    """A sequence of problems whose θ arrive as one flat tensor."""
+class _Call(NamedTuple):
+    """A call of a layer."""
 
-    def __init__(self, problems: Sequence[Problem], sizes: list[int]) -> None:
-        self.problems, self.sizes = problems, sizes
+    layer: LocalSearchLayer
+    problem: Problems
+    start: Any
+    index: Any
+    guide: Any
+    number: int | None
+    sizes: list[int] | None = None  # of a list of problems, whose θ arrive as one flat tensor
 
 
 class _Expectation(torch.autograd.Function):
     """E[T(Y)] with the covariance product as its derivative, forward and backward by running the chains again."""
 
     @staticmethod
-    def forward(
-        ctx: Any, theta: Tensor, layer: LocalSearchLayer, problem: Any, start: Any, index: Any, guide: Any, call: int | None
-    ) -> Tensor:
+    def forward(ctx: Any, theta: Tensor, call: _Call) -> Tensor:
         array: Any = _array(theta)
-        if isinstance(problem, _Ragged):
-            parts = array.split(problem.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(problem.sizes)[:-1])
-            array, problem = parts, problem.problems
-        result, begin = layer._run(array, problem, start=start, index=index, guide=guide, call=call)
-        ctx.again = result, begin  # with copies of θ and of the guide; PyTorch watches their own
-        guides = guide if isinstance(guide, (list, tuple)) else [guide]
+        if call.sizes is not None:
+            array = array.split(call.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(call.sizes)[:-1])
+        run, begin = call.layer._run(array, call.problem, start=call.start, index=call.index, guide=call.guide, call=call.number)
+        ctx.again = run, begin  # with copies of θ and of the guide; PyTorch watches their own
+        guides = call.guide if isinstance(call.guide, (list, tuple)) else [call.guide]
         watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
         _save(ctx, *watched)
-        mean = result.mean()
-        return _like(result.batch.place.joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
+        mean = run.mean()
+        return _like(run.batch.place.joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _once(_product(gradient, ctx.again), ctx.saved_tensors[0]), None, None, None, None, None, None
+        return _once(_product(gradient, ctx.again), ctx.saved_tensors[0]), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
@@ -581,20 +680,20 @@ def _blamed(start: Any) -> str:
     return "y" if start is starts.target else "start"
 
 
-def _rows(problem: Problem, theta: Tensor, y: Any, y_is: str) -> Any:
+def _rows(problem: Problem, theta: Tensor, y: Any, y_is: str, name: str) -> Any:
     """y as an array where θ is, of the right last axis."""
-    values = _beside(theta, y if isinstance(y, Tensor) else encoded(problem, y, "y"), "y")
+    values = _beside(theta, y if isinstance(y, Tensor) else encoded(problem, y, name), name)
     size = problem.size if y_is == "mean" else len(problem.solution)
     if values.ndim == 0 or values.shape[-1] != size:
-        raise ValueError(f"y must have a last axis of {size} entries, got shape {tuple(values.shape)}.")
+        raise ValueError(f"{name} must have a last axis of {size} entries, got shape {tuple(values.shape)}.")
     return values
 
 
-def _observed(problem: Problem, y: Any, y_is: str) -> Observed:
+def _observed(problem: Problem, y: Any, y_is: str, name: str) -> Observed:
     """Solutions to start at (None where y are means) and T(y), as rows."""
     if y_is == "mean":
         return Observed(None, _means(problem, y))
-    return observe(problem, y, "y, unless y_is is 'mean'," if _is_float(y) else "y")
+    return observe(problem, y, f"{name}, unless y_is is 'mean'," if _is_float(y) else name)
 
 
 def _without_gradient(y: Any) -> None:

@@ -468,8 +468,9 @@ def pytorch() -> list[Target]:
         Target("loss(theta, y) of one theta", loss, lambda: {
             "theta": theta()[0].detach().requires_grad_(), "y": y.clone(), "guide": None,
         }),
-        Target("loss(theta, y) from elsewhere", loss, lambda: {"theta": theta(), "y": 0.4 * torch.ones(2, 5), "start": "random"},
-               only=("theta", "y")),
+        Target("loss(theta, y) from elsewhere", loss, lambda: {
+            "theta": theta(), "y": 0.4 * torch.ones(2, 5), "start": "random", "y_is": "mean",
+        }, only=("theta", "y")),
         Target("loss(theta, y) of a list", ragged_loss, lambda: {
             "theta": [torch.zeros(5, requires_grad=True), torch.zeros(9, requires_grad=True)],
             "y": [Y.copy(), LARGER.solution.copy()], "guide": None, "index": None, "start": None,

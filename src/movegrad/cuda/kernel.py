@@ -4,7 +4,6 @@ Only what surrounds ``live`` is written anew, in :mod:`movegrad.cuda.source`; he
 launched it is in :mod:`movegrad.cuda.launch`.
 """
 
-from collections.abc import Callable
 from hashlib import sha256
 from math import exp, inf
 from pathlib import Path
@@ -17,10 +16,10 @@ from numba.np.numpy_support import from_dtype
 from movegrad._validate import LARGEST
 from movegrad.cuda import lowering
 from movegrad.cuda.source import NOTHING_WRONG, Span, Work, observe_text, run_text
-from movegrad.engine import Options, jit, layout_of
+from movegrad.engine import Options, jit
+from movegrad.engine.batch import Layout
 from movegrad.engine.bind import Kind, chain_names, contains_of, start_names, statistic_of
-from movegrad.engine.compile import announced, generate, inner, remake
-from movegrad.engine.explain import readable_errors
+from movegrad.engine.compile import generate, inner, remake
 from movegrad.engine.loop import Chain, Plan
 from movegrad.engine.reach import Reach, while_unchanged
 from movegrad.schedules import Heat
@@ -90,22 +89,14 @@ def observe_source(kind: Kind, data_types: tuple, solution_type: np.dtype) -> tu
     return _whole(generate(observe_text(kind.data_axes), "observe", cuda=cuda, **names), (types.int64,) * 9)
 
 
-def compiled_run(problem: Any, what: Options | int, compile_it: Callable[[Source], Any]) -> Any:
-    """Compile ``run`` for a problem; what a compiler refuses is told in a sentence that names the function and its owner."""
-    kind, dtypes = layout_of(problem).kind, _dtypes(problem)
-    with announced(problem.name), readable_errors(problem, "CUDA"):
-        return compile_it(run_source(kind, what, *dtypes))
+def source_of_run(layout: Layout, what: Options | int) -> Source:
+    """``run`` for problems of this layout."""
+    return run_source(layout.kind, what, tuple(f.dtype for f in layout.packed.flat), layout.state_dtypes)
 
 
-def compiled_observe(problem: Any, compile_it: Callable[[Source], Any]) -> Any:
-    """The same of ``observe``."""
-    with announced(problem.name), readable_errors(problem, "CUDA"):
-        return compile_it(observe_source(layout_of(problem).kind, _dtypes(problem)[0], problem.solution.dtype))
-
-
-def _dtypes(problem: Any) -> tuple[tuple, tuple]:
-    layout = layout_of(problem)
-    return tuple(f.dtype for f in layout.packed.flat), layout.state_dtypes
+def source_of_observe(layout: Layout) -> Source:
+    """``observe`` for problems of this layout."""
+    return observe_source(layout.kind, tuple(f.dtype for f in layout.packed.flat), layout.state_dtypes[0])
 
 
 def _types(data_types: tuple, state_types: tuple) -> dict[str, Any]:

@@ -4,8 +4,8 @@ A call ends with one look at what threads found wrong, for which the host waits.
 """
 
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache
 from time import perf_counter
 from typing import Any
@@ -17,11 +17,13 @@ from numba.cuda.dispatcher import CUDACache
 
 from movegrad._validate import outside, too_large
 from movegrad.cuda.arrays import Arrays
-from movegrad.cuda.kernel import Source, compiled_observe, compiled_run
+from movegrad.cuda.kernel import Source, source_of_observe, source_of_run
 from movegrad.cuda.memory import Memory, instances, uploaded, wrong_words
 from movegrad.cuda.source import BAD_DIRECTION, BAD_GUIDE, BAD_START, BAD_THETA, NOTHING_WRONG, Span
-from movegrad.engine import Begin, Run
+from movegrad.engine import Begin, Run, layout_of
+from movegrad.engine.compile import announced
 from movegrad.engine.disk_cache import Forgiving, keep_on_disk
+from movegrad.engine.explain import readable_errors
 from movegrad.engine.host import warn_if_short
 from movegrad.engine.pace import STARTS, Stretch, by_time
 from movegrad.schedules import STEADY
@@ -38,7 +40,7 @@ def execute(
     """As :meth:`movegrad.engine.host.Host.execute`."""
     with _current(arrays.index):
         tasks = [task for task in STARTS if (begin.pending & task).any()]
-        kernels = {what: _kernel(batch.problem, what, arrays.index) for what in (*tasks, settings.options)}
+        kernels = {w: _kernel(batch.problem, source_of_run(batch.layout, w), arrays.index) for w in (*tasks, settings.options)}
         memory = Memory(arrays, arrays.stream, batch, settings, begin, indices, guide, direction)
         since = perf_counter()
         steps = _run_ranges(memory, kernels, settings, begin.pending, progress)
@@ -52,7 +54,7 @@ def observe(arrays: Arrays, problem: Any, solutions: Any, name: str) -> Any:
     """T(y) of solutions (n, size) on the device, which must be in the set: (n, d)."""
     n = len(solutions)
     with _current(arrays.index):
-        kernel = compiled_observe(problem, lambda source: compiled(source, arrays.index))
+        kernel = _kernel(problem, source_of_observe(layout_of(problem)), arrays.index)
         stream = arrays.stream
         data, wrong = instances(arrays, problem), wrong_words(arrays, stream)
         out, at = arrays.empty((n, problem.size), np.float64), arrays.address
@@ -72,18 +74,32 @@ class _KernelCache(Forgiving, CUDACache):
     """Kernels on disk."""
 
 
-@cache
-def compiled(source: Source, device: int) -> Any:
-    """The kernel, compiled for the device or found on disk; its launch needs no look at types."""
+_kernels: dict[tuple[Source, int], Any] = {}  # by device
+
+
+def _kernel(problem: Any, source: Source, device: int) -> Any:
+    """The kernel, compiled for the device or found on disk."""
+    found = _kernels.get((source, device))
+    if found is None:
+        with explained(problem):
+            found = _kernels[source, device] = compiled(source)
+    return found
+
+
+@contextmanager
+def explained(problem: Any) -> Iterator[None]:
+    """What takes long to compile is announced; what a compiler refuses is told with the function and its owner."""
+    with announced(problem.name), readable_errors(problem, "CUDA"):
+        yield
+
+
+def compiled(source: Source) -> Any:
+    """The kernel for the current device; its launch needs no look at types."""
     kernel = keep_on_disk(cuda.jit(source.function), _KernelCache)
     kernel.compile(source.arguments)
     kernel._specialized = True
     kernel.disable_compile()
     return kernel
-
-
-def _kernel(problem: Any, what: Any, device: int) -> Any:
-    return compiled_run(problem, what, lambda source: compiled(source, device))
 
 
 @lru_cache(maxsize=256)

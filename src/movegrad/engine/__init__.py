@@ -9,7 +9,8 @@ where a :class:`Batch` is made. ``HOST`` (host.py) and :class:`movegrad.cuda.Dev
 
 Inside, ``loop.py`` has the chain, ``bind.py`` puts functions of a problem into it, ``compile.py`` compiles with fingerprints of
 ``reach.py``, a ``disk_cache.py`` and errors of ``explain.py``; ``batch.py`` says what is to be run, ``pace.py`` how far at a time,
-and ``host.py`` runs it on ``threads.py``. Moves draw by ``draws.py``, kernels read ``clock.py``.
+and ``host.py`` runs it on ``threads.py``. Moves draw by ``draws.py``, kernels read ``clock.py``; ``reference.py`` and ``bits.py``
+are what Numba is told about kernels on the CPU.
 """
 
 from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, on_gpu, place_of, ragged_batch, shared_batch

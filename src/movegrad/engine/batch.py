@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._validate import outside
-from movegrad.engine.bind import Kind, Options
+from movegrad.engine.bind import Kind, Options, kind_of
 from movegrad.engine.loop import DONE, PROJECTION_SUM, Chains
 
 # --- instances -----------------------------------------------------------------------------------------------------------
@@ -67,15 +67,10 @@ def layout_of(problem: Any) -> Layout:
 
 def _lay_out(problem: Any) -> Layout:
     weights = np.array([m.weight for m in problem.moves], np.float64)
-    kind = Kind(
-        moves=tuple(replace(m, weight=1.0) for m in problem.moves),
-        functions=problem.functions,
-        weighted=bool((weights != weights[0]).any()),
-        data_class=type(problem.data),
-        data_axes=tuple(f.ndim for f in problem.data),
-        state_class=type(problem.state),
-        state_fields=len(problem.state),
-    )
+    moves = tuple(m if m.weight == 1.0 else replace(m, weight=1.0) for m in problem.moves)
+    weighted, axes = bool((weights != weights[0]).any()), tuple(f.ndim for f in problem.data)
+    classes: tuple[Any, Any] = type(problem.data), type(problem.state)
+    kind = kind_of(moves, problem.functions, weighted, classes[0], axes, classes[1], len(problem.state))
     sizes = np.array([len(a) for a in problem.state], np.int64)
     return Layout(kind, pack([problem.data]), sizes, tuple(a.dtype for a in problem.state), weights)
 
@@ -154,7 +149,7 @@ def ragged_batch(place: Any, problems: Sequence[Any], thetas: Sequence[Any]) -> 
     layouts = [layout_of(p) for p in problems]
     first = layouts[0]
     for problem, layout in zip(problems, layouts, strict=True):
-        if layout.kind != first.kind or not np.array_equal(layout.weights, first.weights):
+        if layout.kind is not first.kind or not np.array_equal(layout.weights, first.weights):
             raise ValueError(f"problems of a batch must have the same moves and functions, got {problems[0]} and {problem}.")
     distinct = {id(p): p for p in problems}
     number = {key: i for i, key in enumerate(distinct)}
@@ -251,6 +246,7 @@ class Run(NamedTuple):
         means = self.means
         return [m.mean(0) for m in means] if isinstance(means, list) else means.mean(1)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a direction may be as large as it likes
     def covariance(self) -> Any:
         """Cov(T(y), ⟨v, T(y)⟩) over all chains of an example: (E, d), or a list of (d,)."""
         means, crosses = self.means, self.per_entry(self.chains.cross)

@@ -4,6 +4,7 @@ It decides what stands for functions that a problem leaves out, and writes what 
 text. It compiles nothing itself (:mod:`movegrad.engine.compile`) and knows nothing of batches, threads or results.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from math import log
 from typing import Any, NamedTuple
@@ -14,11 +15,12 @@ from movegrad.engine.compile import generate, inline, inner, kernel, specialize
 from movegrad.engine.draws import integer, uniform
 from movegrad.engine.loop import BUILD, DRAW, IMPROVE, NOT_IN_SET, Chain, Start
 from movegrad.engine.reach import while_unchanged
-from movegrad.engine.reference import cut, refer, referrer
+from movegrad.engine.reference import cut, private, refer, referrer
 
 
-class Kind(NamedTuple):
-    """What instances of one kind of problem share, and what a kernel is compiled for."""
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """What instances of one kind of problem share, and what a kernel is compiled for; see :func:`kind_of`."""
 
     moves: tuple[Any, ...]  # all of weight 1
     functions: Any
@@ -27,6 +29,12 @@ class Kind(NamedTuple):
     data_axes: tuple[int, ...]  # of the fields of data
     state_class: type
     state_fields: int
+
+
+@cache
+def kind_of(*fields: Any) -> Kind:
+    """The one Kind of these fields: kinds are told apart by identity, which is asked in every call."""
+    return Kind(*fields)
 
 
 class Options(NamedTuple):
@@ -56,8 +64,11 @@ def run(flat_data, table, all_chains, plan, heat, last, low, high):
         entries, points = chains.theta_at[e + 1] - begin, chains.trace.shape[1]
         entry, at = begin * n + (c - e * n) * entries, chains.state_at[0, c]
         size = chains.state_at[0, c + 1] - at
+        own_rng = chains.rng[c]
+        rng = {rng}
         chain = refer_chain(Chain, {chain})
         work = live(chain, plan, heat, last, chains.indices[e], c, since, work)
+        own_rng[0], own_rng[1] = rng[0], rng[1]
         if work < 0:
             return c if work == NOT_IN_SET else -2 - c
         if is_look(c - low + 1) and c + 1 < high and over(since, plan.pause):
@@ -70,7 +81,7 @@ _CHAIN = {
     "theta": "cut(chains.theta, begin, (entries,))",
     "guide": "cut(chains.guide, begin, (entries,))",
     "direction": "cut(chains.direction, begin, (entries,))",
-    "rng": "chains.rng[c]",
+    "rng": "rng",
     "clock": "chains.clock[c]",
     "value": "chains.value[c]",
     "sums": "cut(chains.sums, entry, (entries,))",
@@ -122,12 +133,12 @@ def _state_text(fields: int) -> str:
     return ", ".join(text.replace("{f}", str(f)) for f, text in enumerate(cuts))
 
 
-def _run_text(kind: Kind, chain_class: Any) -> str:
+def _run_text(kind: Kind, chain_class: Any, first_step: bool = False) -> str:
     records = {
         "data": f"refer_data(Data, {_data_text(kind.data_axes)})",
         "state": f"refer_state(State, {_state_text(kind.state_fields)})",
     }
-    return _RUN.format(chain=chain_text(_CHAIN | records, chain_class))
+    return _RUN.format(chain=chain_text(_CHAIN | records, chain_class), rng="own_rng" if first_step else "private(own_rng)")
 
 
 # --- the clock -----------------------------------------------------------------------------------------------------------
@@ -283,7 +294,7 @@ def move_bindings(move: Any) -> dict[str, Any]:
 @while_unchanged
 def chain_kernel(kind: Kind, options: Options) -> Any:
     """The compiled ``run`` that brings chains to their goals; all instances of a kind share it."""
-    return _kernel(kind, _run_text(kind, Chain), "run", chain_names(kind, options))
+    return _kernel(kind, _run_text(kind, Chain, options.first_step), "run", chain_names(kind, options))
 
 
 @while_unchanged
@@ -302,7 +313,7 @@ def observe_kernel(kind: Kind) -> Any:
 def _kernel(kind: Kind, text: str, name: str, names: dict[str, Any]) -> Any:
     chain_fields = len(names["Chain"]._fields) if "Chain" in names else 0
     referrers = {"refer_data": len(kind.data_axes), "refer_state": kind.state_fields, "refer_chain": chain_fields}
-    tools = {"cut": cut, "refer": refer} | {name: referrer(count) for name, count in referrers.items()}
+    tools = {"cut": cut, "private": private, "refer": refer} | {name: referrer(count) for name, count in referrers.items()}
     return kernel(generate(text, name, **names, **tools, **_CLOCK))
 
 
@@ -321,7 +332,7 @@ def chain_names(kind: Kind, options: Options, coin_accepts: Any = loop.coin_acce
     """
     if options.first_step:
         return _names(kind, _first_step(kind))
-    clock = {"CLOCKED": over is not None, "over": over or never}
+    clock: dict[str, Any] = {"CLOCKED": over is not None, "over": over or never}
     load, advance, finish = _load(kind, options), _advance(kind, options, coin_accepts), _finish(kind, options)
     return _names(kind, specialize(loop.live, load_one=load, advance_one=advance, finish_one=finish, **clock))
 
@@ -335,7 +346,7 @@ def start_names(kind: Kind, task: int) -> dict[str, Any]:
         return _names(kind, specialize(loop.build, greedy=functions.greedy), Start)
     assert task == IMPROVE
     prepare = functions.prepare or prepare_nothing
-    names = {"improve": functions.improve, "contains": contains_of(kind), "prepare": prepare}
+    names: dict[str, Any] = {"improve": functions.improve, "contains": contains_of(kind), "prepare": prepare}
     return _names(kind, specialize(loop.improve_start, **names), Start)
 
 
@@ -349,11 +360,13 @@ def _log_weight(kind: Kind) -> Any:
 
 def _advance(kind: Kind, options: Options, coin_accepts: Any) -> Any:
     moves, log_weight = kind.moves, _log_weight(kind)
-    flags = {"RECYCLE": options.recycle, "COVARIANCE": options.covariance, "BEST": options.best, "coin_accepts": coin_accepts}
-    steps = [
-        specialize(loop.step, decorate=inner, MOVE=s, log_weight=log_weight, **move_bindings(m), **flags)
-        for s, m in enumerate(moves)
-    ]
+    flags = {"RECYCLE": options.recycle, "COVARIANCE": options.covariance, "BEST": options.best}
+    even = options == Options() and coin_accepts is loop.coin_accepts  # a plain chain on the CPU
+    steps = []
+    for s, move in enumerate(moves):
+        flags["EVEN"] = even and move.apply_if is not None and move.feasible is None
+        bound = move_bindings(move) | {"apply_if": move.apply_if, "coin_accepts": coin_accepts, "log_weight": log_weight} | flags
+        steps.append(specialize(loop.step, decorate=inner, MOVE=s, **bound))
     return specialize(
         loop.advance,
         step_any=_step_any(steps),

@@ -24,6 +24,8 @@ from typing import Any
 
 from numba import njit
 from numba.core import config
+from numba.core.codegen import CPUCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 
 from movegrad.engine.disk_cache import keep_on_disk
 from movegrad.engine.reach import Reach, attributes, is_jitted, is_user_module, reads_of
@@ -36,7 +38,7 @@ if vars(config)["DISABLE_JIT"]:
 # Options of every compiled function. nogil: chains run on Python threads. numpy error model: no exceptions in a kernel.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # Options inside a kernel: no reference counts, as on CUDA (a move that allocates does not compile); no wrappers for Python; all in
-# one piece, since a call would pass the whole chain by value (3× on mixtures of moves).
+# one piece, so that LLVM sees what a step reads and writes.
 _KERNEL_OPTIONS: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper": True}
 _CALLED_OPTIONS: dict[str, Any] = {**_KERNEL_OPTIONS, "no_cpython_wrapper": True}
 _INNER_OPTIONS: dict[str, Any] = {**_CALLED_OPTIONS, "forceinline": True}
@@ -51,14 +53,53 @@ _outlined: set[types.CodeType] = set()
 
 
 def jit(function: Callable) -> Callable:
-    """Compile a function of a problem with movegrad's options (``numba.njit`` works as well)."""
+    """Compile a function of a problem with movegrad's options (``numba.njit`` works as well).
+
+    Parameters
+    ----------
+    function : callable
+        Numbers in, numbers out; it allocates nothing, raises nothing and draws only through movegrad's draws.
+
+    Returns
+    -------
+    callable
+        For :class:`movegrad.Move` and :class:`movegrad.Problem`.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> @mg.jit
+    ... def twice(x):
+    ...     return 2 * x
+    >>> twice(21)
+    42
+    """
     return njit(**OPTIONS)(function)
 
 
 def outline(function: Callable) -> Callable:
     """Compile a function of a problem that kernels call rather than paste in: large, used at several places, seldom run.
 
-    A call passes all of data and state, some tens of nanoseconds; pasted everywhere, routing took minutes to compile.
+    A call costs some time whenever it is made; pasted everywhere, routing took minutes to compile.
+
+    Parameters
+    ----------
+    function : callable
+        As for :func:`jit`.
+
+    Returns
+    -------
+    callable
+        As of :func:`jit`.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> @mg.outline
+    ... def large(x):
+    ...     return 2 * x
+    >>> large(21)
+    42
     """
     compiled = jit(function)
     _outlined.add(function.__code__)
@@ -160,6 +201,27 @@ def announced(name: str) -> Iterator[None]:
         timer.cancel()
 
 
+@contextmanager
+def lean() -> Iterator[None]:
+    """Let LLVM optimize whole kernels only: what is pasted into them would be optimized twice (routing: 4 of 22 s).
+
+    Numba has no option for that. While its lock is held, nobody else compiles; what was left as it is, is optimized wherever it is
+    linked in.
+    """
+    with global_compiler_lock:
+        usual = CPUCodeLibrary._optimize_final_module
+
+        def optimize(library: Any) -> None:
+            if any(library.name.startswith(name) for name in _compiled):
+                usual(library)
+
+        CPUCodeLibrary._optimize_final_module = optimize  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            CPUCodeLibrary._optimize_final_module = usual  # type: ignore[method-assign]
+
+
 def pure(function: Any) -> Callable:
     """The same source as a plain Python function, and so for every jitted function that it calls."""
     return remake(function, lambda plain: plain)
@@ -193,7 +255,7 @@ def remake(function: Any, decorate: Callable, memo: dict | None = None, names: M
     copy = types.FunctionType(code, scope, source.__name__, source.__defaults__, tuple(cells))
     copy.__module__, copy.__qualname__, copy.__doc__ = source.__module__, source.__qualname__, source.__doc__
     copy.__defaults__, copy.__kwdefaults__ = new(source.__defaults__), source.__kwdefaults__
-    small = len(code.co_code) < _SMALL and not cells and not source.__defaults__
+    small = len(code.co_code) < _SMALL and not cells and not source.__defaults__ and not names
     pasted = decorate is inner and (small or function.targetoptions.get("inline") == "always")
     if decorate is inner and source.__code__ in _outlined:
         memo[source] = njit(**_CALLED_OPTIONS)(copy)

@@ -215,22 +215,114 @@ def odometer_probability(rng):
 
 
 def integer(rng, n):
-    """Uniform integer in {0, …, n−1}, for 1 ≤ n < 2³²."""
+    """Uniform integer in {0, …, n−1}.
+
+    Parameters
+    ----------
+    rng : generator
+        What ``propose`` and ``random`` of a problem are given.
+    n : int
+        1 ≤ n < 2³².
+
+    Returns
+    -------
+    int
+        The draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> @mg.jit
+    ... def roll(rng):
+    ...     return 1 + mg.integer(rng, 6)
+    >>> 1 <= roll(np.array([1, 2], np.uint64)) <= 6
+    True
+    """
     return rng.integer(n)
 
 
 def coin(rng, p):
-    """True with probability p."""
+    """True with probability p.
+
+    Parameters
+    ----------
+    rng : generator
+        What ``propose`` and ``random`` of a problem are given.
+    p : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    bool
+        The draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> @mg.jit
+    ... def heads(rng):
+    ...     return mg.coin(rng, 1.0)
+    >>> heads(np.array([1, 2], np.uint64))
+    True
+    """
     return rng.coin(p)
 
 
 def categorical(rng, cumulative):
-    """Index i with probability proportional to ``cumulative[i] − cumulative[i−1]``, in O(log n)."""
+    """Index i with probability proportional to ``cumulative[i] − cumulative[i−1]``, in O(log n).
+
+    Parameters
+    ----------
+    rng : generator
+        What ``propose`` and ``random`` of a problem are given.
+    cumulative : (n,) array
+        Sums of weights ≥ 0; the last one is > 0.
+
+    Returns
+    -------
+    int
+        The draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> @mg.jit
+    ... def second(rng, cumulative):
+    ...     return mg.categorical(rng, cumulative)
+    >>> second(np.array([1, 2], np.uint64), np.array([0.0, 3.0, 3.0]))
+    1
+    """
     return rng.categorical(cumulative)
 
 
 def leaf(rng, tree):
-    """Item i with probability proportional to leaf i of a sum tree, in O(log n); see ``movegrad.problems._sum_tree``."""
+    """Item i with probability proportional to leaf i of a sum tree, in O(log n); see ``movegrad.problems._sum_tree``.
+
+    Parameters
+    ----------
+    rng : generator
+        What ``propose`` and ``random`` of a problem are given.
+    tree : (2m,) array, with m a power of two
+        Entry m + i is the weight of item i, entry n < m the sum of entries 2n and 2n + 1.
+
+    Returns
+    -------
+    int
+        The draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> @mg.jit
+    ... def second(rng, tree):
+    ...     return mg.leaf(rng, tree)
+    >>> second(np.array([1, 2], np.uint64), np.array([0.0, 3.0, 0.0, 3.0]))
+    1
+    """
     return rng.leaf(tree)
 
 

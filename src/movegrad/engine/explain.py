@@ -131,6 +131,7 @@ ARGUMENTS = {
     "feasible": ("data", "state", "move"),
     "apply": ("data", "state", "move"),
     "applicable_after": ("data", "state", "move"),
+    "apply_if": ("data", "state", "move", "accepted"),
 }
 
 
@@ -193,7 +194,7 @@ def _argument(name: str, problem: Any, move: Any) -> Any:
         return typeof(type(record)(*(np.array(f) if np.ndim(f) else np.asarray(f)[()] for f in record)))
     solution, numbers, words = np.array(problem.solution), np.zeros(1), np.zeros(2, np.uint64)
     arrays = {"solution": solution, "guide": numbers, "out": numbers, "rng": words}
-    return typeof(arrays[name]) if name in arrays else {"temperature": float64, "m": int64, "move": move}[name]
+    return typeof(arrays[name]) if name in arrays else {"temperature": float64, "m": int64, "accepted": int64, "move": move}[name]
 
 
 def _returned(function: Any, takes: tuple) -> Any:

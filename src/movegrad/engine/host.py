@@ -17,7 +17,7 @@ from movegrad._validate import as_solutions, finite_vectors, outside
 from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, offsets
 from movegrad.engine.bind import chain_kernel, observe_kernel, start_kernel
 from movegrad.engine.clock import TICKS
-from movegrad.engine.compile import announced
+from movegrad.engine.compile import announced, lean
 from movegrad.engine.draws import ODOMETER_SIZE
 from movegrad.engine.explain import ends_without_value, readable_errors
 from movegrad.engine.loop import COUNTS, DONE, GOAL, INVERSE_TEMPERATURE, Chains, Plan
@@ -72,7 +72,7 @@ class Host:
         layout, first, solutions = layout_of(problem), 0, np.ascontiguousarray(solutions)
         out, kernel = np.zeros((len(solutions), problem.size)), observe_kernel(layout.kind)
         if not kernel.overloads:
-            with announced(problem.name), readable_errors(problem):
+            with announced(problem.name), lean(), readable_errors(problem):
                 kernel(*layout.packed, 0, solutions[:0], out, 0, _TICKS)
         while first < len(solutions):  # again and again, lest Ctrl-C wait
             found = kernel(*layout.packed, 0, solutions, out, first, _TICKS)
@@ -139,6 +139,9 @@ def _allocate(batch: Batch, settings: Settings, begin: Begin, indices: np.ndarra
     value[:, INVERSE_TEMPERATURE] = 1.0 / _per_chain(settings.temperature, n)
     clock[:, DONE] = ~_per_chain(begin.pending, n)
     entries, none = n * len(batch.theta), solutions[:0]
+    trace = np.empty((total, points, 2))
+    if points:
+        trace.fill(np.nan)
     return Chains(
         which=batch.which,
         indices=indices,
@@ -158,7 +161,7 @@ def _allocate(batch: Batch, settings: Settings, begin: Begin, indices: np.ndarra
         moved=np.zeros(entries if settings.watch else 0, np.uint8),
         origin=_origin(solutions, state_at[0], n) if settings.trace else none,
         best=np.empty_like(solutions) if options.best else none,
-        trace=np.full((total, points, 2), np.nan),
+        trace=trace,
         iterates=np.zeros(points * len(solutions), solutions.dtype) if settings.iterates else none,
         weights=layout.weights,
     )
@@ -221,7 +224,7 @@ class _Work:
         self._kernel = chain_kernel(kind, settings.options)
         for kernel in (*self._starts, self._kernel):
             if not kernel.overloads:  # compile, or load, before a clock starts
-                with announced(batch.problem.name), readable_errors(batch.problem):
+                with announced(batch.problem.name), lean(), readable_errors(batch.problem):
                     self._call(kernel, STEADY, False, 0, 0)
             elif settings.time_limit is not None:  # it may have been compiled for other types
                 self._call(kernel, STEADY, False, 0, 0)

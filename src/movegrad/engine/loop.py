@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad.engine.bits import scaled
 from movegrad.engine.compile import jit
 from movegrad.engine.draws import odometer_next, odometer_probability, odometer_start, seed_stream, uniform
 
@@ -116,10 +117,11 @@ changes: Any
 gain: Any
 feasible: Any
 apply: Any
+apply_if: Any
 applicable_after: Any
 log_weight: Any
 MOVE = 0
-RECYCLE = COVARIANCE = BEST = False
+EVEN = RECYCLE = COVARIANCE = BEST = False
 
 
 def step(chain, inv_t, correction, log_here, averaged, objective):
@@ -143,6 +145,17 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     # p = α exp(Δ/t), where α includes |Q(y)|/|Q(y')|. Accept if U ≤ p.
     log_ratio += log_here - log_weight(applicable_after(data, state, move), chain.weights)
     log_p = difference * inv_t + correction * log_ratio
+    iterates = averaged if averaged > 0 else 0
+    if EVEN:  # no branch on the coin: nobody can predict it, and a miss takes 10 ns
+        accepted = np.int64(uniform(chain.rng) < exp_of_negative(log_p if log_p < 0.0 else 0.0)) & np.int64(log_p == log_p)
+        counts[MOVE, ACCEPTED] += accepted
+        for m in range(n):
+            i, delta = change(data, state, move, m)
+            chain.sums[i] -= accepted * iterates * delta
+            if len(chain.moved) > 0 and averaged >= 0:
+                chain.moved[i] |= accepted
+        apply_if(data, state, move, accepted)
+        return difference if accepted else 0.0
     if np.isnan(log_p):  # an objective that is no number is never accepted
         return 0.0
     accepted = coin_accepts(uniform(chain.rng), log_p if log_p < 0.0 else 0.0)
@@ -162,7 +175,6 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     counts[MOVE, ACCEPTED] += 1
     if BEST and difference < 0.0 and objective > chain.value[BEST_OBJECTIVE]:
         save(chain, objective)
-    iterates = averaged if averaged > 0 else 0
     # An entry that changes now had its old value in all averaged iterates so far: O(1) instead of adding T(y) at every step.
     for m in range(n):
         i, delta = change(data, state, move, m)
@@ -174,6 +186,22 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
             chain.value[PROJECTION] += chain.direction[i] * delta
     apply(data, state, move)
     return difference
+
+
+@jit
+def exp_of_negative(x):
+    """eˣ for x ≤ 0, to the last bit but one, without a branch or a table: 2ᵏ times a Taylor polynomial of degree 13 on ±½ log 2."""
+    x = x if x > -700.0 else -700.0
+    shifted = x * 1.4426950408889634 + 6755399441055744.0  # 1.5·2⁵²: rounds to an integer, which stands in the last bits
+    k = shifted - 6755399441055744.0
+    r = x - k * 0.6931471803691238 - k * 1.9082149292705877e-10
+    r2 = r * r
+    r4 = r2 * r2
+    low = (1.0 + r) + r2 * (0.5 + r * 0.16666666666666666)
+    middle = (0.041666666666666664 + r * 0.008333333333333333) + r2 * (0.001388888888888889 + r * 0.0001984126984126984)
+    high = (2.48015873015873e-05 + r * 2.7557319223985893e-06) + r2 * (2.755731922398589e-07 + r * 2.505210838544172e-08)
+    top = 2.08767569878681e-09 + r * 1.6059043836821613e-10
+    return scaled(low + r4 * (middle + r4 * (high + r4 * top)), shifted)  # type: ignore[call-arg]
 
 
 @jit
@@ -346,7 +374,7 @@ improve: Any
 
 
 def draw(start, plan, heat, last, index, c, since, work):
-    """Draw the start, as the first draws of its start."""
+    """Draw the start, by the first draws of its chain."""
     known = ~start.clock[DONE]
     if known & DRAW:
         seed_stream(start.rng, plan.seed, plan.call, index, c % plan.chains)

@@ -23,8 +23,10 @@ from numba.core.registry import CPUDispatcher
 LARGEST_CONSTANT = 10**6  # bytes of a global array that Numba copies into code; it reads larger ones where they lie
 _KNOWN = ("numpy", "numba", "llvmlite", "math", "builtins")  # packages whose contents do not change
 _ENGINE = tuple(f"movegrad.{name}" for name in ("engine.loop", "engine.bind", "engine.draws", "engine.compile", "cuda.kernel"))
-# Draws and the clock are reached by ways of Numba's that globals do not show; compiler options are set in the other one.
-_SOURCES = [Path(__file__).with_name(name).read_bytes() for name in ("draws.py", "compile.py", "clock.py")]
+# These are reached by ways of Numba's that globals do not show, and compiler options are set in one of them.
+_SOURCES = [
+    Path(__file__).with_name(name).read_bytes() for name in ("draws.py", "compile.py", "clock.py", "bits.py", "reference.py")
+]
 _SETTINGS = " ".join(str(vars(config)[name]) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")).encode()
 _ABSENT = object()
 

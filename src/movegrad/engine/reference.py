@@ -1,3 +1,4 @@
+# mypy: disable-error-code="override, index, attr-defined"
 """What Numba is told about kernels on the CPU, so that there is less to compile: records by address, and views without checks.
 
 Numba passes a tuple of arrays as all their lengths, strides and pointers, which every function packs and unpacks: most of what the
@@ -93,6 +94,25 @@ def _attribute(context, builder, kind, value, name):
 def _item(context, builder, signature, arguments):
     reference, i = arguments
     return _field(builder, signature.args[0], reference, i % signature.args[0].count)
+
+
+@intrinsic
+def private(typingctx, array):
+    """A copy of the first two items, in memory that nothing else can point to: so LLVM keeps a generator in registers."""
+
+    def codegen(context, builder, signature, arguments):
+        theirs = context.make_array(array)(context, builder, arguments[0])
+        item, word = context.get_data_type(array.dtype), ir.IntType(64)
+        memory = cgutils.alloca_once(builder, ir.ArrayType(item, 2))
+        first = builder.bitcast(memory, item.as_pointer())
+        for i in range(2):
+            builder.store(builder.load(builder.gep(theirs.data, [word(i)])), builder.gep(first, [word(i)]))
+        itemsize = word(context.get_abi_sizeof(item))
+        out = context.make_array(array)(context, builder)
+        populate_array(out, first, [word(2)], [itemsize], itemsize, None)
+        return out._getvalue()
+
+    return array(array), codegen
 
 
 @intrinsic

@@ -12,7 +12,19 @@ _state: dict = {"threads": None, "pool": None, "owner": None, "size": 0}
 
 
 def get_threads() -> int:
-    """Number of threads in use: the last ``set_threads``, else ``MOVEGRAD_THREADS``, else the CPUs of this process."""
+    """Number of threads in use: the last ``set_threads``, else ``MOVEGRAD_THREADS``, else the CPUs of this process.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.get_threads() >= 1
+    True
+    """
     if _state["threads"] is None:
         given = os.environ.get("MOVEGRAD_THREADS")
         if given is not None and not (given.isascii() and given.isdigit() and int(given) >= 1):
@@ -23,7 +35,18 @@ def get_threads() -> int:
 
 
 def set_threads(n: int) -> None:
-    """Use n threads from now on."""
+    """Use n threads from now on. Results do not depend on it.
+
+    Parameters
+    ----------
+    n : int
+        At least 1.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.set_threads(mg.get_threads())
+    """
     _state["threads"] = integer_in(n, "n", 1)
 
 

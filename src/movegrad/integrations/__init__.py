@@ -3,10 +3,10 @@
 import importlib
 from typing import Any
 
-_ADAPTERS = ("pyepo", "pyvrp")
+__all__ = ["pyepo", "pyvrp"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ADAPTERS:
+    if name in __all__:
         return importlib.import_module(f"movegrad.integrations.{name}")
     raise AttributeError(f"module 'movegrad.integrations' has no attribute {name!r}.")

@@ -16,7 +16,6 @@ References
 Tang, Khalil, "PyEPO: a PyTorch-based end-to-end predict-then-optimize library for linear and integer programming", 2024.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +29,15 @@ from movegrad.problem import Problem
 from movegrad.problems import Knapsack, TopK
 from movegrad.sampling import solve
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer, _array
+
+__all__ = [
+    "FeasibleSet",
+    "LocalSearchFenchelYoung",
+    "LocalSearchModel",
+    "LocalSearchSPOPlus",
+    "as_optmodel",
+    "feasible_set",
+]
 
 TESTED = "2.2.1 to 2.2.7"  # versions of PyEPO; a few of its private names are read below
 
@@ -63,23 +71,37 @@ class LocalSearchFenchelYoung(nn.Module):
     ----------
     optmodel : optModel
         Knapsack, choice of k items, or made by :func:`as_optmodel`; see :func:`feasible_set`.
-    steps, time_limit : K steps (1000 if neither is given), or seconds of chain time for each example
-    temperature : t > 0, on the scale of the costs
+    steps : int, optional
+        K; 1000 if there is no time limit either.
+    time_limit : float, optional
+        Seconds of chain time for each example.
+    temperature : float
+        t > 0, on the scale of the costs.
     chains, estimator, seed : as in :class:`movegrad.torch.LocalSearchLayer`
+        What chains do.
     moves, beta : as in :func:`feasible_set`
-    reduction : "mean", "sum" or "none", over examples
-    processes, solve_ratio, dataset
+        Of the problem.
+    reduction : {"mean", "sum", "none"}
+        Over examples.
+    processes, solve_ratio, dataset : any
         Taken so that a call of a PyEPO loss needs no other change, and without effect, since no solver is called: chains run on
         threads (:func:`movegrad.set_threads`) and not in processes, there is no solve to replace by a pool of known solutions
         (fewer steps save time), and no such pool to fill from a data set.
 
-    Shape
-    -----
-    pred_cost (…, num_cost) and true_sol (…, n), with n the number of variables → a number; (…) with reduction "none".
-
     References
     ----------
     Algorithm 2 of "Learning with Local Search MCMC Layers".
+
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> from movegrad.integrations.pyepo import LocalSearchFenchelYoung, as_optmodel
+    >>> loss = LocalSearchFenchelYoung(as_optmodel(mg.problems.TopK(5, 2), steps=100), steps=20)
+    >>> cost = torch.zeros(1, 5, requires_grad=True)
+    >>> loss(cost, torch.tensor([[1.0, 1.0, 0.0, 0.0, 0.0]])).backward()
+    >>> cost.grad.shape
+    torch.Size([1, 5])
     """
 
     def __init__(
@@ -110,6 +132,7 @@ class LocalSearchFenchelYoung(nn.Module):
             time_limit=time_limit, chains=chains, estimator=estimator, seed=seed,
         )  # fmt: skip
         self.loss = FenchelYoungLoss(layer, reduction=reduction)
+        self.loss._name = "true_sol"
 
     @property
     def info(self) -> Info | None:
@@ -117,6 +140,20 @@ class LocalSearchFenchelYoung(nn.Module):
         return self.loss.layer.info
 
     def forward(self, pred_cost: Tensor, true_sol: Tensor) -> Tensor:
+        """The loss.
+
+        Parameters
+        ----------
+        pred_cost : tensor (…, num_cost)
+            Predicted costs.
+        true_sol : tensor (…, n)
+            Labels, with n the number of variables.
+
+        Returns
+        -------
+        tensor
+            A number; (…) with reduction "none".
+        """
         _vectors(pred_cost, "pred_cost", self.optmodel.num_cost)
         _tensor(true_sol, "true_sol")
         problem, sign = self.feasible_set
@@ -125,28 +162,55 @@ class LocalSearchFenchelYoung(nn.Module):
             given = tuple(true_sol.shape)
             raise ValueError(f"true_sol must have shape {shape}, got {given} for pred_cost of shape {tuple(pred_cost.shape)}.")
         theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
-        try:
-            return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol, "true_sol"))).to(pred_cost.device)
-        except ValueError as error:
-            raise ValueError(re.sub(r"^y\b", "true_sol", str(error))) from error
+        return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol, "true_sol"))).to(pred_cost.device)
 
 
 class LocalSearchSPOPlus(LocalSearchFenchelYoung):
     """SPO+ with the mean of a chain in place of the solver's solution: a Fenchel-Young loss at 2ĉ − c, which sees true costs.
 
     The gradient in θ is 2(ŷ − w) with the mean ŷ of a chain at 2ĉ − c; it tends to that of PyEPO's ``SPOPlus`` as t → 0 and K → ∞,
-    and is smooth and convex for t > 0. Options are those of :class:`LocalSearchFenchelYoung`, arguments those of ``SPOPlus``.
+    and is smooth and convex for t > 0. Arguments of a call are those of ``SPOPlus``.
 
-    Shape
-    -----
-    pred_cost and true_cost (…, num_cost), true_sol (…, n), true_obj (not used) → a number; (…) with reduction "none".
+    Parameters
+    ----------
+    optmodel, steps, time_limit, temperature, chains, estimator, seed : as in :class:`LocalSearchFenchelYoung`
+        Model and chains.
+    moves, beta, reduction, processes, solve_ratio, dataset : as in :class:`LocalSearchFenchelYoung`
+        Moves, and what PyEPO's losses take.
 
     References
     ----------
     Elmachtoub, Grigas, "Smart 'Predict, then Optimize'", 2022.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import movegrad as mg
+    >>> from movegrad.integrations.pyepo import LocalSearchSPOPlus, as_optmodel
+    >>> loss = LocalSearchSPOPlus(as_optmodel(mg.problems.TopK(5, 2), steps=100), steps=20)
+    >>> cost = torch.zeros(1, 5, requires_grad=True)
+    >>> loss(cost, torch.zeros(1, 5), torch.tensor([[1.0, 1.0, 0.0, 0.0, 0.0]])).backward()
+    >>> cost.grad.shape
+    torch.Size([1, 5])
     """
 
     def forward(self, pred_cost: Tensor, true_cost: Tensor, true_sol: Tensor, true_obj: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """The loss.
+
+        Parameters
+        ----------
+        pred_cost, true_cost : tensors (…, num_cost)
+            Predicted costs, and those that the labels are best for.
+        true_sol : tensor (…, n)
+            Labels, with n the number of variables.
+        true_obj : tensor, optional
+            Not used; PyEPO's loss takes it.
+
+        Returns
+        -------
+        tensor
+            A number; (…) with reduction "none".
+        """
         for value, name in ((pred_cost, "pred_cost"), (true_cost, "true_cost")):
             _vectors(value, name, self.optmodel.num_cost)
         if true_cost.shape != pred_cost.shape:
@@ -171,17 +235,35 @@ def _vectors(value: Any, name: str, size: int) -> None:
 
 
 def _rounded(y: np.ndarray) -> np.ndarray:
-    """Labels without the tolerance of a solver; an entry that is no integer beyond it stays, and is refused."""
+    """Labels without the tolerance of a solver, as integers."""
     whole = np.rint(y)
-    with np.errstate(invalid="ignore"):  # of infinite entries, which are refused
-        return np.where(np.abs(y - whole) <= INTEGRALITY, whole, y)
+    with np.errstate(invalid="ignore"):  # of infinite entries
+        bad = ~(np.abs(y - whole) <= INTEGRALITY)
+    if bad.any():
+        raise ValueError(f"true_sol must be in the set, got the entry {y[bad][0]}.")
+    return whole.astype(np.int64)
 
 
 # --- the set of a model ------------------------------------------------------------------------------------------------
 
 
 class FeasibleSet(NamedTuple):
-    """What a model optimizes over: it maximizes ⟨θ, y⟩ over the problem's solutions, where θ = sign·cost."""
+    """What a model optimizes over: it maximizes ⟨θ, y⟩ over the problem's solutions, where θ = sign·cost.
+
+    Attributes
+    ----------
+    problem : Problem
+        The set, with moves.
+    sign : int
+        +1 for ``EPO.MAXIMIZE``, −1 for ``EPO.MINIMIZE``.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> from movegrad.integrations.pyepo import as_optmodel, feasible_set
+    >>> feasible_set(as_optmodel(mg.problems.TopK(5, 2), steps=100, sense="min")).sign
+    -1
+    """
 
     problem: Problem
     sign: int  # +1 for EPO.MAXIMIZE, −1 for EPO.MINIMIZE
@@ -205,10 +287,24 @@ def feasible_set(optmodel: optModel, *, moves: Sequence[str] | None = None, beta
 
     Parameters
     ----------
+    optmodel : optModel
+        Of one of these kinds.
     moves : sequence of str, optional
         From "swap", "flip", "guided swap", "guided flip"; for Σ x = k from "swap", "guided swap". All unguided ones by default.
     beta : float, optional
         Temperature of guided moves; 2t by default.
+
+    Returns
+    -------
+    FeasibleSet
+        The problem, and the sign of costs.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> from movegrad.integrations.pyepo import as_optmodel, feasible_set
+    >>> feasible_set(as_optmodel(mg.problems.TopK(5, 2), steps=100)).problem
+    TopK(5, k=2)(d=5, moves=['swap'])
     """
     if not isinstance(optmodel, optModel):
         raise ValueError(f"optmodel must be a pyepo.model.opt.optModel, got {type(optmodel).__name__}.")
@@ -339,20 +435,53 @@ def as_optmodel(
 
     Parameters
     ----------
-    problem : Problem without φ, since PyEPO's objectives are linear
-    time_limit, steps : seconds or steps of each solve; give one. With steps, a solution depends on the costs and the seed alone,
-        not on solves before it or on the process that it runs in
-    sense : "max" or "min"
+    problem : Problem
+        Without φ, since PyEPO's objectives are linear.
+    time_limit : float
+        Seconds of each solve. Give this or steps.
+    steps : int
+        Of each solve. Then a solution depends on the costs and the seed alone, not on solves before it or on the process that it
+        runs in.
+    sense : {"max", "min"}
+        What to do with costs.
+    seed : int
+        Of the chains.
 
-    Shape
-    -----
-    Costs (d,) → T(y) (d,) as floats, and the objective.
+    Returns
+    -------
+    LocalSearchModel
+        Costs (d,) → T(y) (d,) as floats, and the objective.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> from movegrad.integrations.pyepo import as_optmodel
+    >>> model = as_optmodel(mg.problems.TopK(5, 2), steps=200)
+    >>> model.setObj([0.1, 3.0, 0.2, 2.0, 0.3])
+    >>> solution, objective = model.solve()
+    >>> solution.tolist(), objective
+    ([0.0, 1.0, 0.0, 1.0, 0.0], 5.0)
     """
     return LocalSearchModel(problem, time_limit=time_limit, steps=steps, sense=sense, seed=seed)
 
 
 class LocalSearchModel(optModel):
-    """What :func:`as_optmodel` returns."""
+    """What :func:`as_optmodel` returns.
+
+    Parameters
+    ----------
+    search_space : Problem
+        Without φ.
+    time_limit, steps, sense, seed : as in :func:`as_optmodel`
+        How it is solved.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> from movegrad.integrations.pyepo import as_optmodel
+    >>> as_optmodel(mg.problems.TopK(5, 2), steps=200).num_cost
+    5
+    """
 
     def __init__(
         self, search_space: Problem, time_limit: float | None = None, steps: int | None = None, sense: str = "max", seed: int = 0
@@ -396,4 +525,5 @@ class LocalSearchModel(optModel):
         return statistic, float(self._cost @ statistic)
 
     def addConstr(self, coefs: Any, rhs: float) -> "LocalSearchModel":  # noqa: N802 - the name is PyEPO's
+        """Not possible: a problem is its constraints."""
         raise NotImplementedError(f"{self.search_space.name} must be built anew to add a constraint, got one in addConstr.")

@@ -19,6 +19,8 @@ from movegrad._validate import array_of, doubles, finite_vectors, instance_of, i
 from movegrad.problems.routing import Instance
 from movegrad.problems.routing.problem import encode
 
+__all__ = ["fleet", "from_pyvrp", "routes_of", "to_pyvrp", "to_solution"]
+
 ENDLESS = np.iinfo(np.int64).max  # what PyVRP takes for infinity
 _GREATEST = 2**45  # of a number: sums of a great many stay far from an overflow
 
@@ -31,6 +33,7 @@ def to_pyvrp(
     Parameters
     ----------
     instance : Instance
+        The problem.
     prizes : (n,), optional
         0 by default. PyVRP knows none below 0: those count as 0, so that such a request is served only where that shortens a route.
     vehicles : int, optional
@@ -39,6 +42,21 @@ def to_pyvrp(
     scale : float, optional
         PyVRP computes with integers. Without a scale all numbers must be integers. With one, times, costs, prizes and loads are
         multiplied by it and rounded: a plan that just fits may then just fail, and the other way round.
+
+    Returns
+    -------
+    pyvrp.ProblemData
+        For PyVRP's ``solve``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.integrations import pyvrp
+    >>> from movegrad.problems.routing import Instance
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> pyvrp.to_pyvrp(instance, [5, 5, 5]).num_clients
+    3
     """
     instance_of(instance, "instance", Instance)
     n = instance.requests
@@ -74,7 +92,28 @@ def to_pyvrp(
 
 
 def fleet(instance: Instance) -> int:
-    """Vehicles that are enough for good plans, though not for every plan: max(3⌈load/capacity⌉, n/3) + 4, and at most n."""
+    """Vehicles that are enough for good plans, though not for every plan: max(3⌈load/capacity⌉, n/3) + 4, and at most n.
+
+    Parameters
+    ----------
+    instance : Instance
+        With n requests.
+
+    Returns
+    -------
+    int
+        For ``vehicles`` of :func:`to_pyvrp`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.integrations import pyvrp
+    >>> from movegrad.problems.routing import Instance
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> pyvrp.fleet(instance)
+    3
+    """
     instance_of(instance, "instance", Instance)
     n = instance.requests
     most = n if instance.max_vehicles is None else min(n, instance.max_vehicles)
@@ -83,7 +122,30 @@ def fleet(instance: Instance) -> int:
 
 
 def to_solution(data: pyvrp.ProblemData, routes: Sequence[Sequence[int]]) -> pyvrp.Solution:
-    """A plan, lists of requests 1..n, for PyVRP, such as a first solution; it may break windows or capacities."""
+    """A plan for PyVRP, such as a first solution.
+
+    Parameters
+    ----------
+    data : pyvrp.ProblemData
+        Made by :func:`to_pyvrp`.
+    routes : lists of requests 1..n
+        They may break windows or capacities.
+
+    Returns
+    -------
+    pyvrp.Solution
+        The plan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.integrations import pyvrp
+    >>> from movegrad.problems.routing import Instance
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> pyvrp.to_solution(pyvrp.to_pyvrp(instance), [[1, 2], [3]]).num_routes()
+    2
+    """
     instance_of(data, "data", pyvrp.ProblemData)
     encode(routes, data.num_clients)  # refuses what is no request, or there twice
     used = [route for route in routes if len(route)]
@@ -93,14 +155,59 @@ def to_solution(data: pyvrp.ProblemData, routes: Sequence[Sequence[int]]) -> pyv
 
 
 def routes_of(solution: pyvrp.Solution) -> list[list[int]]:
-    """The routes of a PyVRP solution as lists of requests 1..n, ordered by their first ones."""
+    """The routes of a PyVRP solution.
+
+    Parameters
+    ----------
+    solution : pyvrp.Solution
+        Of data made by :func:`to_pyvrp`.
+
+    Returns
+    -------
+    lists of requests 1..n
+        Ordered by their first ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.integrations import pyvrp
+    >>> from movegrad.problems.routing import Instance
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> pyvrp.routes_of(pyvrp.to_solution(pyvrp.to_pyvrp(instance), [[3], [1, 2]]))
+    [[1, 2], [3]]
+    """
     plan = instance_of(solution, "solution", pyvrp.Solution).routes()
     routes = ([visit.idx + 1 for visit in route if visit.is_client()] for route in plan)
     return sorted(route for route in routes if route)
 
 
 def from_pyvrp(data: pyvrp.ProblemData) -> tuple[Instance, np.ndarray]:
-    """The instance and the prizes (n,) of PyVRP's data with one depot, one type of vehicle, one load and no release times."""
+    """The instance and the prizes of PyVRP's data.
+
+    Parameters
+    ----------
+    data : pyvrp.ProblemData
+        With one depot, one type of vehicle, one load and no release times.
+
+    Returns
+    -------
+    instance : Instance
+        With n requests.
+    prizes : (n,)
+        θ of the same problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.integrations import pyvrp
+    >>> from movegrad.problems.routing import Instance
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> again, prizes = pyvrp.from_pyvrp(pyvrp.to_pyvrp(instance, [5, 6, 7]))
+    >>> again.requests, prizes.tolist()
+    (3, [5.0, 6.0, 7.0])
+    """
     _refuse_what_we_do_not_know(instance_of(data, "data", pyvrp.ProblemData))
     clients, depot, vehicle = data.clients(), data.depots()[0], data.vehicle_types()[0]
     nodes = np.array([depot.location, *(c.location for c in clients)])

@@ -48,6 +48,11 @@ def apply_flip(data, state, move):
     state.y[move] = 1 - state.y[move]
 
 
+@jit
+def apply_flip_if(data, state, move, accepted):
+    state.y[move] ^= accepted
+
+
 # --- flip r bits at once: N=r and N≤r ---------------------------------------------------------------------------------
 
 
@@ -94,7 +99,7 @@ def apply_several(data, state, move):
         state.y[i] = 1 - state.y[i]
 
 
-FLIP = Move("flip", propose_flip, change_flip, apply_flip)
+FLIP = Move("flip", propose_flip, change_flip, apply_flip, apply_if=apply_flip_if)
 FLIP_UP_TO = Move("flip up to", propose_up_to, change_several, apply_several, changes_several)
 
 
@@ -161,6 +166,12 @@ class Hypercube(Problem):
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix A.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.problems.Hypercube(4, exactly=(1, 2))
+    Hypercube(4)(d=4, moves=['flip', 'flip 2'])
     """
 
     def __init__(

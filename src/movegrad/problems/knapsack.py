@@ -340,12 +340,20 @@ class Knapsack(Problem):
     shares : sequence of float, optional
         Shares of the moves; equal by default.
 
+    Notes
+    -----
     A proposal that does not fit is drawn and refused ("stay"), so that no step costs more than O(M + log d). The paper normalizes
     proposals over neighbors that fit, at O(d² M) for each step; the law that chains converge to is the same.
 
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", section on the multi-dimensional knapsack.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.problems.Knapsack([[2.0, 3.0, 4.0, 5.0]], [7.0])
+    Knapsack(4 items, 1 capacities)(d=4, moves=['swap', 'flip'])
     """
 
     def __init__(
@@ -398,7 +406,22 @@ class Knapsack(Problem):
 
     @staticmethod
     def batch(weights: Any, capacities: Any, **options: Any) -> list["Knapsack"]:
-        """One knapsack for each example: weights (B, M, d) and capacities (B, M), or sequences of different sizes."""
+        """One knapsack for each example.
+
+        Parameters
+        ----------
+        weights : array (B, M, d), or a sequence of (M, d) of different sizes
+            Of each knapsack.
+        capacities : array (B, M), or a sequence of (M,)
+            Of each knapsack.
+        **options : any
+            What else :class:`Knapsack` takes, for all of them.
+
+        Returns
+        -------
+        list of Knapsack
+            To be given to functions, layers and losses where they take a problem, with as many θ.
+        """
         tables = sequence(unmasked(weights, "weights"), "weights", "tables, one for each instance")
         limits = sequence(unmasked(capacities, "capacities"), "capacities", "vectors, one for each instance")
         if len(tables) != len(limits):

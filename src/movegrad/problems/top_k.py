@@ -64,6 +64,16 @@ def apply_swap(data, state, move):
     items[a], items[b] = items[b], items[a]
 
 
+@jit
+def apply_swap_if(data, state, move, accepted):
+    items, (a, b) = state.items, move
+    i, j = items[a], items[b]
+    state.y[i] ^= accepted
+    state.y[j] ^= accepted
+    other = (i ^ j) & -accepted
+    items[a], items[b] = i ^ other, j ^ other
+
+
 # --- s swaps at once: Nˢ ----------------------------------------------------------------------------------------------
 
 
@@ -151,7 +161,7 @@ def prepare_guided(data, guide, temperature, state):
     fill_guides(state, guide, data.beta if data.beta > 0.0 else 2.0 * temperature, low, high)
 
 
-SWAP = Move("swap", propose_swap, change_swap, apply_swap, changes=2)
+SWAP = Move("swap", propose_swap, change_swap, apply_swap, changes=2, apply_if=apply_swap_if)
 SWAP_AND_FOLLOW = Move("swap", propose_swap, change_swap, apply_swap_and_follow, changes=2)
 GUIDED_SWAP = Move("guided swap", propose_guided, change_swap, apply_swap_and_follow, changes=2)
 
@@ -238,6 +248,12 @@ class TopK(Problem):
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix A.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> mg.problems.TopK(5, 2, guided=True)
+    TopK(5, k=2)(d=5, moves=['swap', 'guided swap'])
     """
 
     def __init__(

@@ -17,6 +17,23 @@ def stationary_law(rates: np.ndarray) -> np.ndarray:
 
     States are taken out one after another and their traffic is led past them (Grassmann, Taksar and Heyman, 1985). Nothing is
     subtracted, so that the rarest state is as exact as the most common one.
+
+    Parameters
+    ----------
+    rates : float array (n, n)
+        From row to column; what is on the diagonal does not matter.
+
+    Returns
+    -------
+    array (n,)
+        π, whose sum is 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.check import stationary_law
+    >>> stationary_law(np.array([[0.0, 1.0], [3.0, 0.0]])).tolist()
+    [0.75, 0.25]
     """
     n = len(rates)
     for k in range(n - 1, 0, -1):

@@ -267,7 +267,7 @@ class LocalTest:
             self.problem, pair.theta, steps=1, chains=chains, start=y, temperature=pair.temperature, trace=0,
             seed=int(self.rng.integers(2**62)),
         )  # fmt: skip
-        rows = np.ascontiguousarray(out.state).view(np.dtype((np.void, y.nbytes))).ravel()
+        rows = np.ascontiguousarray(out.solutions).view(np.dtype((np.void, y.nbytes))).ravel()
         ends, counts = np.unique(rows, return_counts=True)
         seen = dict(zip((e.tobytes() for e in ends), counts.tolist(), strict=True))
         keys = list(law.keys() | seen.keys())

@@ -210,6 +210,7 @@ class PureMove(NamedTuple):
     gain: Callable
     feasible: Callable
     applicable_after: Callable
+    apply_if: Callable | None = None
 
 
 class Desk:
@@ -284,7 +285,8 @@ class PureProblem:
 
     @staticmethod
     def _move(move: Move) -> PureMove:
-        return PureMove(move.name, **{name: plain(function) for name, function in bind.move_bindings(move).items()})
+        functions = {name: plain(function) for name, function in bind.move_bindings(move).items()}
+        return PureMove(move.name, **functions, apply_if=None if move.apply_if is None else plain(move.apply_if))
 
     def state(self, solution: np.ndarray, guide: np.ndarray, temperature: float, garbage: int = 0) -> Any:
         """A fresh state at a solution, made in memory that holds garbage."""

@@ -10,12 +10,57 @@ _KEPT = 50  # sentences of each kind
 
 
 class WrongProblem(AssertionError):
-    """Raised by :meth:`Report.raise_if_wrong`."""
+    """Raised by :meth:`Report.raise_if_wrong`; its text is the report.
+
+    Examples
+    --------
+    >>> from movegrad.check import Report, WrongProblem
+    >>> report = Report("flips")
+    >>> report.found("wrong ratio", "claimed 1, exact 2.")
+    >>> try:
+    ...     report.raise_if_wrong()
+    ... except WrongProblem as error:
+    ...     print(str(error).splitlines()[0])
+    flips: WRONG on 0 solutions, 0 draws
+    """
 
 
 @dataclass
 class Report:
-    """What :func:`check` found. ``findings`` maps a kind of error to sentences; it is empty if the problem is right."""
+    """What :func:`movegrad.check` found; ``print`` it, or call :meth:`raise_if_wrong`.
+
+    Attributes
+    ----------
+    problem : str
+        Its name.
+    solutions, draws, self_loops : int
+        Solutions and draws that were followed, and draws that return the same solution.
+    proved : bool
+        Every draw from every solution was followed; False for the local test.
+    complete : bool
+        The set was listed independently of the moves.
+    depends_on_theta : list of str
+        Names of moves whose laws depend on θ.
+    worst_balance : float
+        Largest |π(y)P(y,y') − π(y')P(y',y)| over the largest flow.
+    worst_law : float
+        Largest total variation between the stationary law and π; nan where that was not solved for.
+    histories : str
+        How derived fields were compared with fresh ones.
+    tested : list of str
+        What was tested rather than proved, and how.
+    notes : list of str
+        What a user should know, but is no error.
+    findings : dict of str to list of str
+        Kinds of errors and sentences about each; empty if the problem is right.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> report = mg.check(mg.problems.TopK(4, 2), compiled=False)
+    >>> report.ok, report.proved, report.solutions, report.findings
+    (True, True, 6, {})
+    """
 
     problem: str
     solutions: int = 0
@@ -44,11 +89,13 @@ class Report:
             kept.append(sentence)
 
     def note(self, sentence: str) -> None:
+        """Add what is no error, once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     @property
     def ok(self) -> bool:
+        """Whether nothing was found."""
         return not self.findings
 
     def raise_if_wrong(self) -> "Report":

@@ -22,12 +22,14 @@ class Instance:
     ----------
     durations : (n+1, n+1)
         Driving times ≥ 0; they may be asymmetric and break the triangle inequality.
-    demands : (n+1,) ≥ 0, that of the depot is 0
-    service : (n+1,) ≥ 0
-        Time that service takes at each stop.
+    demands : (n+1,)
+        At least 0; that of the depot is 0.
+    service : (n+1,)
+        Time ≥ 0 that service takes at each stop.
     windows : (n+1, 2)
         Service begins at i in windows[i]; a vehicle may wait, and must be back within windows[0]. Ends may be infinite.
-    capacity : of every vehicle
+    capacity : float
+        Of every vehicle.
     must_serve : (n+1,) bool, optional
         Requests that every solution serves; none by default.
     max_vehicles : int, optional
@@ -37,8 +39,18 @@ class Instance:
     coordinates : (n+1, 2), optional
         For pictures.
 
+    Notes
+    -----
     Times and costs are rounded to 2⁻⁴⁰ of the power of two above their greatest one: then all sums are exact, and what a move
     gains and whether it fits is the same as what a full recomputation says. Integers stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.problems.routing import Instance
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2).requests
+    3
     """
 
     durations: np.ndarray
@@ -119,15 +131,33 @@ class Instance:
 
 
 def proximity(instance: Instance) -> np.ndarray:
-    """(n, n) how far requests are from each other for a route: the measure of HGS and PyVRP, made symmetric.
+    """How far requests are from each other for a route: the measure of HGS and PyVRP, made symmetric.
 
     d(i, j) = min over both directions of c_ij + 0.2·wait_ij + 1.0·warp_ij, where wait_ij = max(0, l_j − T_ij − s_i − u_i) is the
     least wait at j after i, and warp_ij = max(0, l_i + s_i + T_ij − u_j) the least delay.
+
+    Parameters
+    ----------
+    instance : Instance
+        With n requests.
+
+    Returns
+    -------
+    array (n, n)
+        d.
 
     References
     ----------
     Vidal, Crainic, Gendreau, Prins (2013), "A hybrid genetic algorithm with adaptive diversity management for a large class of
     vehicle routing problems with time-windows"; Wouda, Lan, Kool (2024), "PyVRP".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from movegrad.problems.routing import Instance, proximity
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> proximity(Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)).tolist()
+    [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
     """
     opens, closes = instance_of(instance, "instance", Instance).windows[1:].T
     drive = instance.service[1:, None] + instance.durations[1:, 1:]

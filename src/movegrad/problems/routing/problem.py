@@ -42,6 +42,7 @@ class PrizeCollectingVRPTW(Problem):
     Parameters
     ----------
     instance : Instance
+        What is to be served, and how far it is.
     beta : float
         Temperature of the draw of a second request near the first: weights exp(−d(i,j)/(β max_k d(i,k))), d as in
         :func:`movegrad.problems.routing.proximity`. Small: only the nearest.
@@ -57,6 +58,16 @@ class PrizeCollectingVRPTW(Problem):
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix on the dynamic VRPTW. The moves are
     corrected: see ``docs/routing.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = mg.problems.routing.Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> problem = mg.problems.PrizeCollectingVRPTW(instance)
+    >>> problem.cost([[1, 2], [3]]), problem.is_feasible([[1, 2], [3]]), problem.is_feasible([[1, 2, 3]])
+    (10.0, True, False)
     """
 
     cooling = (0.25, 0.005)  # random moves change much more than those that matter
@@ -94,7 +105,18 @@ class PrizeCollectingVRPTW(Problem):
     # --- routes ----------------------------------------------------------------------------------------------------------
 
     def encode(self, value: Any) -> Any:
-        """Routes → solution (n+1,); a list of such plans → (plans, n+1). Arrays stay as they are."""
+        """Routes as solutions; functions that take solutions call it.
+
+        Parameters
+        ----------
+        value : list of routes, or a list of such plans
+            Each route a list of requests 1..n.
+
+        Returns
+        -------
+        array (n+1,), or (plans, n+1)
+            Arrays stay as they are.
+        """
         if not isinstance(value, (list, tuple)):
             return value
         value = sequence(value, "routes", "lists of requests")
@@ -128,7 +150,18 @@ class PrizeCollectingVRPTW(Problem):
         return array.astype(np.int64)
 
     def routes(self, solution: Any) -> list[list[int]]:
-        """The routes of a solution, by their first requests."""
+        """The routes of a solution.
+
+        Parameters
+        ----------
+        solution : (n+1,), or routes
+            It need not be in the set.
+
+        Returns
+        -------
+        lists of requests 1..n
+            Ordered by their first ones.
+        """
         following = self._decode(solution, "solution").tolist()
         later, plan = set(following), []
         for first in range(1, len(following)):
@@ -178,20 +211,55 @@ class PrizeCollectingVRPTW(Problem):
         return ""
 
     def is_feasible(self, routes: Any) -> bool:
-        """Are these routes (or this solution) in the set?"""
+        """Are these routes in the set?
+
+        Parameters
+        ----------
+        routes : lists of requests 1..n, or a solution (n+1,)
+            Any value will do.
+
+        Returns
+        -------
+        bool
+            False also for what is no plan at all.
+        """
         try:
             return bool(pure(contains)(self.data, self._decode(routes, "routes")))
         except ValueError:
             return False
 
     def cost(self, routes: Any) -> float:
-        """Cost of driving."""
+        """Cost of driving.
+
+        Parameters
+        ----------
+        routes : lists of requests 1..n, or a solution (n+1,)
+            They need not be in the set.
+
+        Returns
+        -------
+        float
+            The objective is the sum of prizes less this.
+        """
         return float(pure(cost_of)(self.data, self._decode(routes, "routes")))
 
     # --- arcs ------------------------------------------------------------------------------------------------------------
 
     def theta(self, prizes: Any, rewards: Any = None) -> np.ndarray:
-        """θ of prizes (…, n) and rewards of arcs (…, n+1, n+1), 0 by default, where T also counts arcs."""
+        """θ of prizes, and of rewards of arcs where T also counts them.
+
+        Parameters
+        ----------
+        prizes : (…, n)
+            Of requests.
+        rewards : (…, n+1, n+1), optional
+            Of arcs, with ``arcs=True`` only; 0 by default.
+
+        Returns
+        -------
+        array (…, d)
+            θ.
+        """
         prizes, n = finite_vectors(prizes, "prizes", self.instance.requests), self.instance.requests
         if not self.arcs:
             if rewards is not None:
@@ -202,7 +270,18 @@ class PrizeCollectingVRPTW(Problem):
         return np.concatenate([prizes, flat], axis=-1)
 
     def marginals(self, mean: np.ndarray) -> Marginals:
-        """Cut E[T(Y)] into what it says of requests and of arcs."""
+        """Cut E[T(Y)] into what it says of requests and of arcs; with ``arcs=True`` only.
+
+        Parameters
+        ----------
+        mean : array or tensor (…, d)
+            Such as ``Sample.mean``, or what a layer gives.
+
+        Returns
+        -------
+        Marginals
+            ``served`` (…, n) and ``arcs`` (…, n+1, n+1).
+        """
         n = self.instance.requests
         if not self.arcs:
             raise ValueError("marginals of arcs must be asked for with arcs=True, got a problem without.")
