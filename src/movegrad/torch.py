@@ -508,7 +508,7 @@ class _Expectation(torch.autograd.Function):
         watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
         _save(ctx, *watched)
         mean = run.mean()
-        return _like(run.batch.place.joined(mean) if isinstance(mean, list) else mean, theta).reshape(theta.shape)
+        return _like((run.batch.place.joined(mean) if isinstance(mean, list) else mean).reshape(theta.shape), theta)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
@@ -535,7 +535,7 @@ class _Product(torch.autograd.Function):
         flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
         product = covariance_over_t(run_again(result, begin, flat))
         flat = result.batch.place.joined(product) if isinstance(product, list) else product
-        return _like(flat, direction).reshape(direction.shape)
+        return _like(flat.reshape(direction.shape), direction)
 
     @staticmethod
     def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
@@ -627,7 +627,9 @@ def _array(value: Any, name: str = "theta") -> Any:
         raise ValueError(f"{name} must be on the CPU or a CUDA device, got device {value.device}.")
     if value.layout != torch.strided or value.is_nested:
         raise ValueError(f"{name} must be a dense tensor, got {_described(value)}.")
-    value = value.detach().resolve_neg()
+    value = value.detach()
+    if value.is_neg():
+        value = value.resolve_neg()
     known = not value.is_floating_point() or value.dtype in (torch.float32, torch.float64)
     try:
         return (value if known else value.double()).numpy()
@@ -717,9 +719,8 @@ def _is_float(array: Any) -> bool:
 
 
 def _like(array: Any, theta: Tensor) -> Tensor:
-    if isinstance(array, Tensor):
-        return array.to(theta.dtype)
-    return torch.from_numpy(np.array(array, order="C")).to(theta.dtype)
+    tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.ascontiguousarray(array))
+    return tensor if tensor.dtype == theta.dtype else tensor.to(theta.dtype)
 
 
 def _reduce(values: Tensor, reduction: str) -> Tensor:

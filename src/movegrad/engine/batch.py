@@ -244,7 +244,10 @@ class Run(NamedTuple):
     def mean(self) -> Any:
         """Average over all chains of an example: (E, d), or a list of (d,)."""
         means = self.means
-        return [m.mean(0) for m in means] if isinstance(means, list) else means.mean(1)
+        if isinstance(means, list):
+            return [m.mean(0) for m in means]
+        one = self.settings.chains == 1 and isinstance(means, np.ndarray)
+        return means[:, 0].copy() if one else means.mean(1)  # the usual call is short
 
     @np.errstate(over="ignore", invalid="ignore")  # a direction may be as large as it likes
     def covariance(self) -> Any:
@@ -261,7 +264,7 @@ class Run(NamedTuple):
 
     def _cut(self, flat: Any, sizes: np.ndarray) -> Any:
         n = self.settings.chains
-        if (sizes == sizes[0]).all():
+        if self.batch.shape is not None or (sizes == sizes[0]).all():
             return flat.reshape(len(sizes), n, sizes[0])
         return [flat[low:high].reshape(n, -1) for low, high in pairwise(offsets(sizes * n).tolist())]
 
