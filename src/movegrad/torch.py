@@ -719,7 +719,7 @@ def _is_float(array: Any) -> bool:
 
 
 def _like(array: Any, theta: Tensor) -> Tensor:
-    tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.ascontiguousarray(array))
+    tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.asarray(array, order="C"))
     return tensor if tensor.dtype == theta.dtype else tensor.to(theta.dtype)
 
 
