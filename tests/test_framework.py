@@ -79,7 +79,13 @@ def start(folder: Path, *words: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
+        preexec_fn=hears_ctrl_c,
     )
+
+
+def hears_ctrl_c() -> None:
+    """Even if these tests run in the background, where a shell lets processes ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str, str]:

@@ -200,7 +200,7 @@ def test_the_scale_of_annealing_is_that_of_the_objective_where_nothing_moves_fro
     for unit in (1, 1024):
         problem = PrizeCollectingVRPTW(instance(5, 1405, costs=unit * instance(5, 1405, **what).durations, **what))
         start = next(y for y in problem.states() if len(reached(problem.instance, plan_of(y))) == 1)
-        batch, _ = sampling.make_batch(problem, np.zeros(5))
+        batch = sampling.make_batch(problem, np.zeros(5))
         settings = sampling.make_settings(steps=9, options=sampling.Options(best=True), schedule=mg.schedules.Annealing())
         scales.append(sampling._pilot(batch, problem, start, settings, None, None).scale)
     np.testing.assert_array_equal(scales[1], 1024 * scales[0])

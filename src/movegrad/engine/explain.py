@@ -55,17 +55,19 @@ def blame(problem: Any, target: str) -> str | None:
 
 def _unexplained(problem: Any, text: str, target: str) -> str:
     """Where each function compiles by itself, or only CUDA refuses it: what Numba's text tells."""
-    named = re.findall(r"(?:CPU|CUDA)Dispatcher\(<function (\w+) at", text)
-    owners = ((name, part.owner) for name in named for part in _parts(problem) if _calls(part.function.py_func, name))
-    name, owner = next(owners, (next(iter(named), "a function"), problem.name))
-    place = next((f"{file}:{line}" for file, line in _LINE.findall(text) if "site-packages" not in file), "unknown line")
-    return f"{name} of {owner} must compile for {target}, but {reason(text)} ({place})."
+    named = re.findall(r"(?:CPU|CUDA)Dispatcher\(<function (\w+) at", text) + re.findall(r">>> (\w+)\(", text)
+    part = next((part for name in named for part in _parts(problem) if _reaches(part.function.py_func, name)), None)
+    if part is None:
+        return f"a function of {problem.name} must compile for {target}, but {reason(text)}."
+    at = defined_at(part.function, _line(part.function, text))
+    return f"{part.name} of {part.owner} must compile for {target}, but {reason(text)} ({at})."
 
 
-def _calls(function: Any, name: str) -> bool:
-    """Is a function the one of this name, or does it call it?"""
-    known = (function.__globals__.get(called) for called in function.__code__.co_names)
-    return function.__name__ == name or any(_calls(f.py_func, name) for f in known if hasattr(f, "py_func"))
+def _reaches(function: Any, name: str) -> bool:
+    """Is a function the one of this name, or does it read or call what has it?"""
+    names = function.__code__.co_names
+    known = (function.__globals__.get(called) for called in names)
+    return name in (function.__name__, *names) or any(_reaches(f.py_func, name) for f in known if hasattr(f, "py_func"))
 
 
 # --- what is to be returned --------------------------------------------------------------------------------------------
