@@ -135,15 +135,19 @@ class Balance:
         temperature = temperature * max(1.0, float(np.ptp(values)) / (_SPREAD * temperature))
         return values / temperature, temperature
 
-    def rates(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(source, target, probability) of the steps of Algorithm 2 that lead elsewhere, one for each draw."""
+    def rates(self, logits: np.ndarray, gains: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(source, target, probability) of the steps of Algorithm 2 that lead elsewhere, one for each draw.
+
+        ``gains`` are added to differences of logits, one for each draw: where φ is huge, differences of it are rounded away.
+        """
         table, weights = self.laws.table, self.laws.weights
         in_mask = (table.masks[:, None] >> np.arange(len(weights))) & 1
         total = in_mask @ weights
         use = (table.target >= 0) & (table.target != table.source)
         i, j, s = table.source[use], table.target[use], table.move[use]
         with np.errstate(divide="ignore"):  # where no move applies
-            log_p = table.log_ratio[use] + logits[j] - logits[i] + np.log(total[i] / total[j])
+            rise = logits[j] - logits[i] if gains is None else logits[j] - logits[i] + gains[use]
+            log_p = table.log_ratio[use] + rise + np.log(total[i] / total[j])
         return i, j, table.probability[use] * weights[s] / total[i] * np.exp(np.minimum(log_p, 0.0))
 
     def compare_with_gibbs(self, theta: np.ndarray, temperature: float) -> None:

@@ -99,8 +99,8 @@ class Compiled:
     def steps(self, pair: Pair) -> Steps:
         """The exact law of a step at θ and t, for which the laws must be tabulated now."""
         n = len(self.laws.solutions)
-        logits = (self.laws.statistics @ pair.theta + self.laws.phi) / pair.temperature
-        i, j, rate = self.balance.rates(logits)
+        logits, gains = self.laws.statistics @ pair.theta / pair.temperature, self.laws.table.gain / pair.temperature
+        i, j, rate = self.balance.rates(logits, gains)
         code, place = np.unique(i * n + j, return_inverse=True)
         p = np.bincount(place, rate, len(code))
         stay = np.maximum(1.0 - np.bincount(code // n, p, n), 0.0)

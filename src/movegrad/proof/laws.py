@@ -32,6 +32,7 @@ class Table:
     probability: np.ndarray
     slack: np.ndarray
     log_ratio: np.ndarray
+    gain: np.ndarray
     masks: np.ndarray  # (solutions,)
 
 
@@ -60,7 +61,7 @@ class Laws:
             Follower(self.pure, report),
             Comparer({y.tobytes(): float(v) for y, v in zip(self.solutions, self.phi, strict=True)}),
         )
-        self.table = Table(*[np.zeros(0, np.int64)] * 7)
+        self.table = Table(*[np.zeros(0, np.int64)] * 8)
         self.fresh: list[bytes] = []  # states
         self._laws: list[Law] = []
         self._frontier: list[History] = []  # states that differ from fresh ones
@@ -84,15 +85,15 @@ class Laws:
         some = set(self._some())
         for i, state in enumerate(fresh):
             law = self.follower.law(state, look=True, again=first and i in some)
-            rows += [(i, o.move, self._land(o, i, first), o.probability, o.slack, o.log_ratio) for o in law.outcomes]
+            rows += [(i, o.move, self._land(o, i, first), o.probability, o.slack, o.log_ratio, o.gain) for o in law.outcomes]
             self._enqueue(law, i)
             self._later += self.follower.at_once
             self._laws.append(law.without_states())
-        source, move, target, *numbers = (np.array(c) for c in zip(*rows, strict=True)) if rows else [np.zeros(0, int)] * 6
-        probability, slack, log_ratio = (n.astype(float) for n in numbers)
+        source, move, target, *numbers = (np.array(c) for c in zip(*rows, strict=True)) if rows else [np.zeros(0, int)] * 7
+        probability, slack, log_ratio, gain = (n.astype(float) for n in numbers)
         self._test_masks()
         masks = np.array([law.mask for law in self._laws])
-        self.table = Table(source, move, target, probability, slack, log_ratio, masks)
+        self.table = Table(source, move, target, probability, slack, log_ratio, gain, masks)
         self.report.draws = len(rows)
         return True
 
