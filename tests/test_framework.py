@@ -64,9 +64,13 @@ if __name__ == "__main__":
 """
 
 
+# Ctrl-C, even if these tests run in the background, where a shell lets processes ignore it.
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 @pytest.fixture
 def tiny(tmp_path):
-    (tmp_path / "tiny.py").write_text(TINY)
+    (tmp_path / "tiny.py").write_text(HEARS + TINY)
     return tmp_path
 
 
@@ -79,13 +83,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
-        preexec_fn=hears_ctrl_c,
     )
-
-
-def hears_ctrl_c() -> None:
-    """Even if these tests run in the background, where a shell lets processes ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str, str]:
@@ -160,7 +158,7 @@ def test_versions_are_never_mixed(tiny):
     path = tiny / "out" / "quick" / "squares.json"
     assert ended(start(tiny))[0] == 0
     before, old = path.read_bytes(), read_record(path).code
-    (tiny / "tiny.py").write_text(TINY.replace("FACTOR = 1", "FACTOR = 2"))
+    (tiny / "tiny.py").write_text(HEARS + TINY.replace("FACTOR = 1", "FACTOR = 2"))
     code, _, err = ended(start(tiny))
     assert code == 1
     assert err.startswith(f"{path} has rows of other code ({old}; this is ")
