@@ -653,3 +653,21 @@ def test_an_objective_that_is_no_number_is_refused_without_a_branch_too():
 @mg.jit
 def not_a_number(data, state, move):
     return np.nan
+
+
+def test_the_exponential_without_a_branch_is_right_to_the_last_bits():
+    from movegrad.engine.loop import exp_of_negative
+
+    @mg.jit
+    def fill(x, out):
+        for i in range(len(x)):
+            out[i] = exp_of_negative(x[i])
+
+    rng = np.random.default_rng(0)
+    x = -np.concatenate([rng.exponential(1.0, 100_000), rng.uniform(0.0, 700.0, 100_000), [0.0, 1e-300, 1e-17, 700.0]])
+    out = np.empty_like(x)
+    fill(x, out)
+    assert (np.abs(out - np.exp(x)) <= 2 * np.spacing(np.exp(x))).all()
+    below = np.array([-701.0, -1e300, -np.inf])
+    fill(below, out)
+    assert (out[:3] <= 1e-303).all()
