@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -105,6 +106,7 @@ assert list(rangeobj.registry.functions) == before
 
 
 def test_what_compiles_for_long_is_announced_once(capfd, monkeypatch):
+    monkeypatch.delenv("MOVEGRAD_QUIET", raising=False)
     monkeypatch.setattr(compile, "_PATIENCE", 0.01)
     monkeypatch.setattr(compile, "_announced", set())
     for _ in range(2):
@@ -199,3 +201,33 @@ def test_old_names_of_results_warn_and_work():
         return [None]
 
     mg.sample(Hypercube(3), np.zeros(3), steps=5, start=start)
+
+
+class Twice(NamedTuple):
+    first: np.ndarray
+    second: np.ndarray
+
+
+@mg.jit
+def looped_phi(data, y):
+    total = 0.0
+    for values in data:
+        for i in range(len(y)):
+            total += values[i] * y[i]
+    return total
+
+
+@mg.jit
+def indexed_gain(data, state, move):
+    total = 0.0
+    for k in range(-1, len(data) - 1):
+        total += data[k][move] * (1 - 2 * np.int64(state.y[move]))
+    return total
+
+
+def test_functions_may_loop_over_data_whose_fields_are_alike():
+    cube = Hypercube(2)
+    flip = mg.Move("flip", cube.moves[0].propose, cube.moves[0].change, cube.moves[0].apply, gain=indexed_gain)
+    data = Twice(np.array([1.0, -2.0]), np.array([0.5, 3.0]))
+    problem = mg.Problem(data, cube.state, [flip], 2, prepare=cube.functions.prepare, phi=looped_phi, states=cube.states)
+    assert mg.check(problem).ok

@@ -6,11 +6,15 @@ compiler had to read. A :class:`Reference` is one number instead; to functions i
 pasted into the kernel it is gone. Slices and reshapes of Numba look after negative indices, steps and copies; :func:`cut` does not.
 """
 
+import operator
 from functools import cache
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import lower_builtin, lower_getattr_generic
+from numba.core.typing import signature as typing_signature
+from numba.core.typing.templates import AbstractTemplate, infer, infer_global
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import populate_array
 
@@ -94,6 +98,44 @@ def _attribute(context, builder, kind, value, name):
 def _item(context, builder, signature, arguments):
     reference, i = arguments
     return _field(builder, signature.args[0], reference, i % signature.args[0].count)
+
+
+# Records of equal fields may be looped over and indexed with a variable.
+
+
+def _item_of(record: Any) -> Any:
+    """The type of all items of a reference, if it is one."""
+    return record.types[0] if isinstance(record, Reference) and len(set(record.types)) == 1 else None
+
+
+@infer_global(operator.getitem)
+class _AnyItem(AbstractTemplate):
+    def generic(self, args, kws):
+        item = _item_of(args[0])
+        return item and isinstance(args[1], types.Integer) and typing_signature(item, args[0], types.intp)
+
+
+@lower_builtin(operator.getitem, Reference, types.Integer)
+def _any_item(context, builder, signature, arguments):
+    reference, i = arguments
+    wrapped = builder.add(i, i.type(signature.args[0].count))
+    return builder.load(builder.gep(reference, [i.type(0), builder.select(builder.icmp_signed("<", i, i.type(0)), wrapped, i)]))
+
+
+@infer
+class _Loop(AbstractTemplate):
+    key = "getiter"
+
+    def generic(self, args, kws):
+        item = _item_of(args[0])
+        return item and typing_signature(types.UniTupleIter(types.UniTuple(item, args[0].count)), args[0])
+
+
+@lower_builtin("getiter", Reference)
+def _loop(context, builder, signature, arguments):
+    out = context.make_helper(builder, signature.return_type)
+    out.index, out.tuple = cgutils.alloca_once_value(builder, context.get_constant(types.intp, 0)), builder.load(arguments[0])
+    return out._getvalue()
 
 
 @intrinsic
