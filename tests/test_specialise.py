@@ -44,6 +44,7 @@ def run(folder: Path, formula: str = "twice(SCALE) + SHIFT", shift: float = 0.0,
     )
     (folder / "script.py").write_text(textwrap.dedent(SCRIPT.format(formula=formula, shift=shift)), encoding="utf-8")
     environment = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PATH": "", "PYTHONPATH": str(Path(mg.__file__).parents[1])}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python takes a file of equal size, edited within the second, for the same
     done = subprocess.run([sys.executable, "script.py"], cwd=folder, env=environment, capture_output=True, text=True, check=True)
     value, hits = done.stdout.split()
     return float(value), int(hits)
