@@ -28,9 +28,14 @@ of a move           arguments                      returns
 ``apply_if``        data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, and nothing at all if it is 0, without a
                                                    branch. For moves so small that a branch which cannot be predicted is most of
                                                    a step; not used beside ``feasible``
+``score``           data, theta, state, move       ⟨θ, T(y') − T(y)⟩, without going through the changes: for moves that change
+                                                   many entries and are mostly refused
+``follow``          data, theta, state, move       nothing: brings the fields of ``attach`` to y', just before ``apply``
 of the problem
 ``prepare``         data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
                     state                          stands for it if the proposal's guide is frozen
+``attach``          data, theta, state             nothing: fills the fields that ``score`` and ``follow`` read and that depend
+                                                   on θ (local fields, prefix sums). No other function may read them
 ``statistic``       data, solution, out            nothing: writes T(y) to ``out``, which holds zeros. Default: T(y) = y
 ``phi``             data, solution                 φ(y). Default: 0
 ``contains``        data, solution                 is this solution in the set? Asked of every start
@@ -87,6 +92,10 @@ class Move:
         Share in a mixture: a move is drawn with probability proportional to its weight among those in Q(y).
     apply_if : jitted function, optional
         ``apply`` without a branch, for moves so small that one which cannot be predicted is most of a step.
+    score : jitted function, optional
+        What the move does to ⟨θ, T(y)⟩, as one number in O(1), for moves that change many entries of T.
+    follow : jitted function, optional
+        Keeps what ``attach`` of the problem has filled; goes with ``score``.
 
     Examples
     --------
@@ -114,6 +123,8 @@ class Move:
     applicable_after: Jitted | None = None
     weight: float = 1.0
     apply_if: Jitted | None = None
+    score: Jitted | None = None
+    follow: Jitted | None = None
 
     def __post_init__(self) -> None:
         instance_of(self.name, "name of a move", str)
@@ -124,6 +135,8 @@ class Move:
             else:
                 _check_function(function, name, owner, arity, required=name in ("propose", "change", "changes", "apply"))
         positive(self.weight, f"weight of move {self.name!r}")
+        if self.follow is not None and self.score is None:
+            raise ValueError(f"score of move {self.name!r} must be given, since it has follow, got None.")
 
 
 class Functions(NamedTuple):
@@ -131,7 +144,7 @@ class Functions(NamedTuple):
 
     Attributes
     ----------
-    prepare, statistic, phi, contains, random, greedy, improve, applicable : jitted function or None
+    prepare, statistic, phi, contains, random, greedy, improve, applicable, attach : jitted function or None
         See the table at the top of :mod:`movegrad.problem`.
 
     Examples
@@ -150,11 +163,25 @@ class Functions(NamedTuple):
     greedy: Jitted | None = None
     improve: Jitted | None = None
     applicable: Jitted | None = None
+    attach: Jitted | None = None
 
 
-_MOVE_ARITY = {"propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3, "apply_if": 4}
+_MOVE_ARITY = {
+    "propose": 3, "change": 4, "apply": 3, "changes": 3, "gain": 3, "feasible": 3, "applicable_after": 3, "apply_if": 4, "score": 4,
+    "follow": 4,
+}  # fmt: skip
 _LASTING = ("data", "state", "solution", "moves", "size", "functions")
-_ARITY = {"prepare": 4, "statistic": 3, "phi": 2, "contains": 2, "random": 3, "greedy": 3, "improve": 3, "applicable": 2}
+_ARITY = {
+    "prepare": 4,
+    "statistic": 3,
+    "phi": 2,
+    "contains": 2,
+    "random": 3,
+    "greedy": 3,
+    "improve": 3,
+    "applicable": 2,
+    "attach": 3,
+}
 
 
 _ORACLE = ("log_partition", "marginals", "sample")
@@ -177,7 +204,7 @@ class Problem:
         At least one.
     size : int
         d, the number of entries of θ and of T(y).
-    prepare, statistic, phi, contains, random, greedy, improve, applicable : jitted functions, optional
+    prepare, statistic, phi, contains, random, greedy, improve, applicable, attach : jitted functions, optional
         See the table at the top of :mod:`movegrad.problem`.
     guided : bool
         Whether proposals depend on θ, through the guide given to ``prepare``.
@@ -242,6 +269,7 @@ class Problem:
         greedy: Jitted | None = None,
         improve: Jitted | None = None,
         applicable: Jitted | None = None,
+        attach: Jitted | None = None,
         guided: bool = False,
         uniform: bool = True,
         states: Callable[[], Iterable[np.ndarray]] | None = None,
@@ -254,7 +282,7 @@ class Problem:
         self.solution: np.ndarray = self.state[0]
         self.moves = tuple(sequence(moves, f"moves of {self.name}", "one or more movegrad.Move"))
         self.size = integer_in(size, f"size of {self.name}", 1)
-        self.functions = Functions(prepare, statistic, phi, contains, random, greedy, improve, applicable)
+        self.functions = Functions(prepare, statistic, phi, contains, random, greedy, improve, applicable, attach)
         self.guided = flag(guided, f"guided of {self.name}")
         self.uniform = flag(uniform, f"uniform of {self.name}")
         self.states = None if states is None else function_of(states, f"states of {self.name}", 0, "no arguments")
@@ -334,7 +362,7 @@ class Problem:
         for name, arity in _ARITY.items():
             _check_function(getattr(self.functions, name), name, self.name, arity)
         derived = [name for name, a in zip(self.state._fields[1:], self.state[1:], strict=True) if len(a)]
-        if self.functions.prepare is None and derived:
+        if self.functions.prepare is None and self.functions.attach is None and derived:
             raise ValueError(f"prepare of {self.name} must be given to fill the field {derived[0]!r} of its state, got None.")
         if self.functions.statistic is None and len(self.solution) != self.size:
             raise ValueError(
@@ -344,6 +372,11 @@ class Problem:
         absent = [name for name in _ORACLE if self.oracle is not None and not _has(self.oracle, name)]
         if absent:
             raise ValueError(f"oracle of {self.name} must have the methods {', '.join(_ORACLE)}, got one without {absent[0]}.")
+        scored = [m.name for m in self.moves if m.score is not None]
+        if self.functions.attach is not None and not scored:
+            raise ValueError(f"score of a move of {self.name} must be given, since nothing else reads what attach fills, got None.")
+        if self.functions.attach is None and any(m.follow is not None for m in self.moves):
+            raise ValueError(f"attach of {self.name} must be given, since its moves have follow, got None.")
         asking = [m.name for m in self.moves if m.applicable_after is not None]
         if self.functions.applicable is None and asking:
             raise ValueError(f"applicable of {self.name} must be given, since move {asking[0]!r} has applicable_after.")

@@ -209,6 +209,16 @@ def anything(data, solution):
 
 
 @inline
+def nothing_to_follow(data, theta, state, move):
+    pass
+
+
+@inline
+def attach_nothing(data, theta, state):
+    pass
+
+
+@inline
 def prepare_nothing(data, guide, temperature, state):
     pass
 
@@ -285,6 +295,7 @@ def move_bindings(move: Any) -> dict[str, Any]:
         "gain": move.gain or nothing,
         "feasible": move.feasible or always,
         "applicable_after": move.applicable_after or all_moves_after,
+        "follow": move.follow or nothing_to_follow,
     }
 
 
@@ -364,8 +375,13 @@ def _advance(kind: Kind, options: Options, coin_accepts: Any) -> Any:
     even = options == Options() and coin_accepts is loop.coin_accepts  # a plain chain on the CPU
     steps = []
     for s, move in enumerate(moves):
-        flags["EVEN"] = even and move.apply_if is not None and move.feasible is None
-        bound = move_bindings(move) | {"apply_if": move.apply_if, "coin_accepts": coin_accepts, "log_weight": log_weight} | flags
+        flags["EVEN"] = even and move.apply_if is not None and move.feasible is None and move.score is None
+        flags["SCORED"] = move.score is not None
+        bound = (
+            move_bindings(move)
+            | {"apply_if": move.apply_if, "score": move.score, "coin_accepts": coin_accepts, "log_weight": log_weight}
+            | flags
+        )
         steps.append(specialize(loop.step, decorate=inner, MOVE=s, **bound))
     return specialize(
         loop.advance,
@@ -382,6 +398,7 @@ def _load(kind: Kind, options: Options) -> Any:
         loop.load,
         contains=contains_of(kind),
         prepare=kind.functions.prepare or prepare_nothing,
+        attach=kind.functions.attach or attach_nothing,
         statistic=statistic_of(kind),
         phi=kind.functions.phi or zero,
         BEST=options.best,

@@ -111,6 +111,7 @@ RETURNS = {
     ),
     "changes": Wanted("how many entries of T change", _is_whole),
     "gain": _NUMBER,
+    "score": _NUMBER,
     "phi": _NUMBER,
     "feasible": _TRUTH,
     "contains": _TRUTH,
@@ -119,6 +120,7 @@ RETURNS = {
 }
 ARGUMENTS = {
     "prepare": ("data", "guide", "temperature", "state"),
+    "attach": ("data", "theta", "state"),
     "statistic": ("data", "solution", "out"),
     "phi": ("data", "solution"),
     "contains": ("data", "solution"),
@@ -134,6 +136,8 @@ ARGUMENTS = {
     "apply": ("data", "state", "move"),
     "applicable_after": ("data", "state", "move"),
     "apply_if": ("data", "state", "move", "accepted"),
+    "score": ("data", "theta", "state", "move"),
+    "follow": ("data", "theta", "state", "move"),
 }
 
 

@@ -118,10 +118,12 @@ gain: Any
 feasible: Any
 apply: Any
 apply_if: Any
+score: Any
+follow: Any
 applicable_after: Any
 log_weight: Any
 MOVE = 0
-EVEN = RECYCLE = COVARIANCE = BEST = False
+EVEN = RECYCLE = COVARIANCE = BEST = SCORED = False
 
 
 def step(chain, inv_t, correction, log_here, averaged, objective):
@@ -137,11 +139,14 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
         counts[MOVE, INAPPLICABLE] += 1
         return 0.0
     # Δ = ⟨θ,T(y')⟩ + φ(y') − ⟨θ,T(y)⟩ − φ(y).
-    n = changes(data, state, move)
     difference = gain(data, state, move)
-    for m in range(n):
-        i, delta = change(data, state, move, m)
-        difference += chain.theta[i] * delta
+    if SCORED:
+        difference += score(data, chain.theta, state, move)
+    else:
+        n = changes(data, state, move)
+        for m in range(n):
+            i, delta = change(data, state, move, m)
+            difference += chain.theta[i] * delta
     # p = α exp(Δ/t), where α includes |Q(y)|/|Q(y')|. Accept if U ≤ p.
     log_ratio += log_here - log_weight(applicable_after(data, state, move), chain.weights)
     log_p = difference * inv_t + correction * log_ratio
@@ -166,6 +171,8 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
             counts[MOVE, INFEASIBLE] += 1
         accepted = accepted and possible
         if RECYCLE and possible and averaged >= 0:
+            if SCORED:
+                n = changes(data, state, move)
             excess = exp(log_p if log_p < 0.0 else 0.0) - accepted
             for m in range(n):
                 i, delta = change(data, state, move, m)
@@ -175,6 +182,9 @@ def step(chain, inv_t, correction, log_here, averaged, objective):
     counts[MOVE, ACCEPTED] += 1
     if BEST and difference < 0.0 and objective > chain.value[BEST_OBJECTIVE]:
         save(chain, objective)
+    if SCORED:
+        n = changes(data, state, move)
+        follow(data, chain.theta, state, move)
     # An entry that changes now had its old value in all averaged iterates so far: O(1) instead of adding T(y) at every step.
     for m in range(n):
         i, delta = change(data, state, move, m)
@@ -250,6 +260,7 @@ def clear(array):
 
 
 prepare: Any
+attach: Any
 contains: Any
 statistic: Any
 phi: Any
@@ -264,6 +275,7 @@ def load(chain, plan, index, c):
         return False
     if not known & PREPARED:
         prepare(chain.data, chain.guide, 1.0 / chain.value[INVERSE_TEMPERATURE], chain.state)
+    attach(chain.data, chain.theta, chain.state)
     objective = phi(chain.data, solution)
     clear(chain.mean)
     statistic(chain.data, solution, chain.mean)

@@ -24,6 +24,7 @@ class Outcome(NamedTuple):
     log_ratio: float  # −inf: the draw does not apply
     target: bytes  # y'; empty where the chain stays whatever the coin says
     gain: float
+    score: float  # change of ⟨θ, T(y)⟩; 0 where the move leaves it to the changes
     change: dict[int, float]  # of the entries of T
     mask: int  # what applicable_after says
     refused: tuple[bytes, ...]  # states that the chain may be left in if it stays
@@ -115,38 +116,59 @@ class Follower:
         if isnan(log_ratio) or log_ratio == inf:
             self._found("wrong ratio", f"{move.name!r} at {self._show(saved)}, move {drawn}: claimed log ratio is {log_ratio}.")
         if log_ratio == -inf or isnan(log_ratio):
-            return Outcome(*head, -inf, b"", 0.0, {}, 0, (after,), b"")
-        change, gain, mask = self._questions(move, desk.state, drawn)
+            return Outcome(*head, -inf, b"", 0.0, 0.0, {}, 0, (after,), b"")
+        change, gain, score, mask = self._questions(move, desk.state, drawn)
         before_feasible = desk.save()
         feasible = bool(move.feasible(data, desk.state, drawn))
         asked = desk.save()
         if desk.solution(before_feasible) != y or desk.solution(asked) != y:
-            self._found("proposal", f"gain, change or feasible of {move.name!r} changed the solution {self._show(saved)}.")
+            self._found("proposal", f"gain, score, change or feasible of {move.name!r} changed the solution {self._show(saved)}.")
         if self._again:
-            self._ask_in_another_order(saved, s, rng.choices, drawn, (change, gain, mask, feasible))
+            self._ask_in_another_order(saved, s, rng.choices, drawn, (change, gain, score, mask, feasible))
             desk.put(asked)
         refused = (before_feasible, asked)
         if not feasible:
             self._expect_outside(move, drawn, saved)
-            return Outcome(*head, log_ratio, b"", gain, change, mask, refused, b"")
+            return Outcome(*head, log_ratio, b"", gain, score, change, mask, refused, b"")
         if self._changes(move, desk.state, drawn) != change:
             self._found("order", f"change of {move.name!r} at {self._show(saved)} answers otherwise after feasible was asked.")
+        move.follow(data, self.pure.theta, desk.state, drawn)
         move.apply(data, desk.state, drawn)
         applied = desk.save()
         if move.apply_if is not None:
             self._apply_without_branch(asked, move, drawn, applied)
         if self._again:
             self._apply_at_once(saved, s, rng.choices, drawn, applied)
-        return Outcome(*head, log_ratio, desk.solution(applied), gain, change, mask, refused, applied)
+        return Outcome(*head, log_ratio, desk.solution(applied), gain, score, change, mask, refused, applied)
 
-    def _questions(self, move: PureMove, state: Any, drawn: Any) -> tuple[dict[int, float], float, int]:
+    def _questions(self, move: PureMove, state: Any, drawn: Any) -> tuple[dict[int, float], float, float, int]:
         """In the order of the kernel's step."""
         n = move.changes(self.pure.data, state, drawn)
         gain = move.gain(self.pure.data, state, drawn)
         if gain is None:
             raise TypeError(f"gain of {move.name!r} must return φ(y') − φ(y), got None")
+        score = self._score(move, state, drawn)
         change = self._changes(move, state, drawn, n)
-        return change, float(gain), int(move.applicable_after(self.pure.data, state, drawn))
+        self._compare_score(move, state, drawn, score, change)
+        return change, float(gain), score, int(move.applicable_after(self.pure.data, state, drawn))
+
+    def _score(self, move: PureMove, state: Any, drawn: Any) -> float:
+        if move.score is None:
+            return 0.0
+        score = move.score(self.pure.data, self.pure.theta, state, drawn)
+        if score is None:
+            raise TypeError(f"score of {move.name!r} must return ⟨θ, T(y') − T(y)⟩, got None")
+        return float(score)
+
+    def _compare_score(self, move: PureMove, state: Any, drawn: Any, score: float, change: dict[int, float]) -> None:
+        """``score`` is the sum over the changes, up to rounding."""
+        if move.score is None:
+            return
+        terms = [float(self.pure.theta[i]) * delta for i, delta in change.items()]
+        allowed = 1e-9 * max(1.0, sum(map(abs, terms))) + 1e-13 * float(np.abs(self.pure.theta).sum())
+        if not abs(score - sum(terms)) <= allowed:
+            what = f"score says {score:.9g}, θ times the changes of T is {sum(terms):.9g}"
+            self._found("wrong score", f"{move.name!r} at {show(state[0])}, move {drawn}: {what}.")
 
     def _changes(self, move: PureMove, state: Any, drawn: Any, n: Any = None) -> dict[int, float]:
         n = move.changes(self.pure.data, state, drawn) if n is None else n
@@ -177,12 +199,16 @@ class Follower:
         mask = int(move.applicable_after(data, state, drawn))
         gain = float(move.gain(data, state, drawn))
         change = self._changes(move, state, drawn)
-        if (change, gain, mask, feasible) != answers and not any(isnan(v) for v in (gain, answers[1], *change.values())):
+        score = self._score(move, state, drawn)
+        numbers = (gain, score, *answers[1:3], *change.values())
+        if (change, gain, score, mask, feasible) != answers and not any(isnan(v) for v in numbers):
             self._found("order", f"{move.name!r} at {self._show(saved)} answers otherwise if it is asked in another order.")
 
     def _apply_at_once(self, saved: bytes, s: int, choices: Sequence[int], drawn: Any, applied: bytes) -> None:
         """``apply`` must not rely on questions that were asked before it."""
-        self.pure.moves[s].apply(self.pure.data, self._once_more(saved, s, choices), drawn)
+        state = self._once_more(saved, s, choices)
+        self.pure.moves[s].follow(self.pure.data, self.pure.theta, state, drawn)
+        self.pure.moves[s].apply(self.pure.data, state, drawn)
         left = self.pure.desk.save()
         self.at_once.append((s, left))
         if self.pure.desk.solution(left) != self.pure.desk.solution(applied):
@@ -249,7 +275,7 @@ class Comparer:
         for o in law.outcomes:
             if o.target:
                 indices = tuple(sorted(o.change))
-                numbers = (o.log_ratio, o.gain, *(o.change[i] for i in indices))
+                numbers = (o.log_ratio, o.gain, o.score, *(o.change[i] for i in indices))
                 groups[o.move, o.target, o.mask, indices].append((numbers, o.probability))
             else:
                 groups[(o.move,)].append(((), o.probability))
@@ -268,7 +294,7 @@ class Comparer:
 
 
 def _close(one: tuple, other: tuple, rounding: float) -> bool:
-    """Are log ratios, gains and changes the same? Gains stand second."""
+    """Are log ratios, gains, scores and changes the same? Gains stand second."""
     return all(
         a == b or abs(a - b) <= _SAME * max(1.0, abs(a), abs(b)) + rounding * (k == 1) or (isnan(a) and isnan(b))
         for k, (a, b) in enumerate(zip(one, other, strict=True))

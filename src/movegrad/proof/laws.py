@@ -61,6 +61,7 @@ class Laws:
             Follower(self.pure, report),
             Comparer({y.tobytes(): float(v) for y, v in zip(self.solutions, self.phi, strict=True)}),
         )
+        self._scored = any(m.score is not None for m in problem.moves)  # what they say depends on θ, whatever is in the state
         self.table = Table(*[np.zeros(0, np.int64)] * 8)
         self.fresh: list[bytes] = []  # states
         self._laws: list[Law] = []
@@ -75,14 +76,14 @@ class Laws:
 
     def tabulate(self, guide: np.ndarray, temperature: float) -> bool:
         """Follow every draw from every solution; False if states are those of the last table, so that nothing can differ."""
+        some = set(self._some())
         fresh = [self.pure.fresh(y, guide, temperature) for y in self.solutions]
-        if self.fresh and all(self._equal(one, other) for one, other in zip(self.fresh, fresh, strict=True)):
+        if self.fresh and not self._scored and all(self._equal(one, other) for one, other in zip(self.fresh, fresh, strict=True)):
             return False
         first, self.fresh = not self.fresh, fresh
         self._laws, self._frontier, self._later, self._dropped = [], [], [], False
         self._seen = set()
         rows: list[tuple] = []
-        some = set(self._some())
         for i, state in enumerate(fresh):
             law = self.follower.law(state, look=True, again=first and i in some)
             rows += [(i, o.move, self._land(o, i, first), o.probability, o.slack, o.log_ratio, o.gain) for o in law.outcomes]
@@ -334,7 +335,7 @@ def _same_but_for(one: Law, other: Law, low: int, high: int) -> bool:
     if one.mask != other.mask or one.error or other.error or len(one.outcomes) != len(other.outcomes):
         return False
     for a, b in zip(one.outcomes, other.outcomes, strict=True):
-        if a[:9] != b[:9]:
+        if a[:10] != b[:10]:
             return False
         if any(x[:low] != y[:low] or x[high:] != y[high:] for x, y in zip(_left(a), _left(b), strict=True)):
             return False

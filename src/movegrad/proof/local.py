@@ -126,7 +126,7 @@ class LocalTest:
             outcomes = [self._draw(state, np.random.default_rng(seed)) for state in states]
             if any(o is None for o in outcomes):
                 return
-            if any(o[:9] != outcomes[0][:9] for o in outcomes):  # type: ignore[index]
+            if any(o[:10] != outcomes[0][:10] for o in outcomes):  # type: ignore[index]
                 self.report.found("prepare", f"at {show(y)}, a draw depends on what memory held before prepare.")
                 return
 

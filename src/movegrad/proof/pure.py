@@ -210,7 +210,9 @@ class PureMove(NamedTuple):
     gain: Callable
     feasible: Callable
     applicable_after: Callable
+    follow: Callable
     apply_if: Callable | None = None
+    score: Callable | None = None
 
 
 class Desk:
@@ -273,6 +275,8 @@ class PureProblem:
                 array.setflags(write=False)  # a function that writes to data is wrong
         functions = problem.functions
         self.prepare = plain(functions.prepare or bind.prepare_nothing)
+        self._attach = plain(functions.attach or bind.attach_nothing)
+        self.theta = np.zeros(problem.size)  # of the last fresh state
         self._statistic = plain(functions.statistic or bind.identity)
         self._phi = plain(functions.phi or bind.zero)
         self._contains = plain(functions.contains or bind.anything)
@@ -286,23 +290,29 @@ class PureProblem:
     @staticmethod
     def _move(move: Move) -> PureMove:
         functions = {name: plain(function) for name, function in bind.move_bindings(move).items()}
-        return PureMove(move.name, **functions, apply_if=None if move.apply_if is None else plain(move.apply_if))
+        apply_if, score = (None if f is None else plain(f) for f in (move.apply_if, move.score))
+        return PureMove(move.name, **functions, apply_if=apply_if, score=score)
 
     def state(self, solution: np.ndarray, guide: np.ndarray, temperature: float, garbage: int = 0) -> Any:
         """A fresh state at a solution, made in memory that holds garbage."""
         state = self.memory(garbage)
         state[0][:] = solution
-        with np.errstate(all="ignore"):
-            self.prepare(self.data, guide, temperature, state)
+        self._fill(state, guide, temperature)
         return state
 
     def fresh(self, solution: np.ndarray, guide: np.ndarray, temperature: float, garbage: int = 0) -> bytes:
         """The same, saved."""
         state = self.desk.spoil(garbage)
         state[0][:] = solution
+        self._fill(state, guide, temperature)
+        return self.desk.save()
+
+    def _fill(self, state: Any, guide: np.ndarray, temperature: float) -> None:
+        """As a chain is loaded, with a guide that is θ."""
+        self.theta = guide
         with np.errstate(all="ignore"):
             self.prepare(self.data, guide, temperature, state)
-        return self.desk.save()
+            self._attach(self.data, guide, state)
 
     def memory(self, garbage: int = 0) -> Any:
         """A state as a kernel finds it: memory that is not clean."""
