@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numba.core.compiler import Flags
 
 import movegrad as mg
 from movegrad.engine import HOST, compile
@@ -126,13 +127,30 @@ def test_the_announcement_can_be_turned_off(capfd, monkeypatch):
 
 
 def test_numba_is_left_as_it_was_found():
-    usual = compile.CPUCodeLibrary._optimize_final_module
+    def now() -> list:
+        return [getattr(owner, name) for owner, name in compile._LEAN]
+
+    usual = now()
     with compile.lean():
-        assert compile.CPUCodeLibrary._optimize_final_module is not usual
-    assert compile.CPUCodeLibrary._optimize_final_module is usual
+        assert not any(one is other for one, other in zip(usual, now(), strict=True))
+    assert now() == usual
     with pytest.raises(ZeroDivisionError), compile.lean():
         1 / 0  # noqa: B018
-    assert compile.CPUCodeLibrary._optimize_final_module is usual
+    assert now() == usual
+
+
+def test_flags_have_the_hash_that_numba_gives_them():
+    """Its tables outlast the time in which we stand in for it."""
+    flags = Flags()
+    usual = hash(flags)
+    with compile.lean():
+        assert hash(flags) == usual
+        assert flags == Flags()
+        assert flags != 1
+        flags.release_gil = True
+        assert flags != Flags()
+        flags.release_gil = False
+        assert flags == Flags()  # set to its default
 
 
 FLAG = OTHER = False

@@ -11,6 +11,7 @@ process.
 import ast
 import dis
 import inspect
+import operator
 import os
 import sys
 import textwrap
@@ -24,8 +25,10 @@ from typing import Any
 
 from numba import njit
 from numba.core import config
-from numba.core.codegen import CPUCodeLibrary
+from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.targetconfig import TargetConfig
+from numba.core.types.functions import BaseFunction
 
 from movegrad.engine.disk_cache import keep_on_disk
 from movegrad.engine.reach import Reach, attributes, is_jitted, is_user_module, reads_of
@@ -203,23 +206,84 @@ def announced(name: str) -> Iterator[None]:
 
 @contextmanager
 def lean() -> Iterator[None]:
-    """Let LLVM optimize whole kernels only: what is pasted into them would be optimized twice (routing: 4 of 22 s).
+    """Let LLVM optimize whole kernels only, and emit machine code for those alone (routing: 8 of 24 s).
 
-    Numba has no option for that. While its lock is held, nobody else compiles; what was left as it is, is optimized wherever it is
-    linked in.
+    What is pasted into a kernel would be optimized twice; and what has no wrapper for Python is never called but from a kernel,
+    which holds a copy of it. Numba has no option for that. While its lock is held, nobody else compiles; what was left as it is, is
+    optimized wherever it is linked in.
     """
     with global_compiler_lock:
-        usual = CPUCodeLibrary._optimize_final_module
+        usual = {name: getattr(owner, name) for owner, name in _LEAN}
+
+        def optimize_functions(library: Any, module: Any) -> None:
+            if _is_kernel(library):
+                usual["_optimize_functions"](library, module)
 
         def optimize(library: Any) -> None:
-            if any(library.name.startswith(name) for name in _compiled):
-                usual(library)
+            if _is_kernel(library):
+                usual["_optimize_final_module"](library)
 
-        CPUCodeLibrary._optimize_final_module = optimize  # type: ignore[method-assign]
+        def finalize(library: Any) -> None:
+            names = [function.name for function in library.get_defined_functions()]
+            if not names or any(name.startswith(_WRAPPERS) for name in names):  # none: its code comes from a file
+                usual["_finalize_final_module"](library)
+            else:
+                library._finalize_dynamic_globals()
+                library._finalized = True
+
+        def set_env(codegen: Any, name: str, env: Any) -> None:
+            if codegen._engine.get_global_value_address(name):
+                usual["set_env"](codegen, name, env)
+
+        def equal(flags: Any, other: Any) -> Any:
+            return getattr(other, "_values", None) == flags._values or usual["__eq__"](flags, other)
+
+        def hashed(flags: Any) -> int:
+            return hashes[type(flags)]
+
+        def resolve(function: Any, context: Any, args: Any, kws: Any) -> Any:
+            if function.key[0] not in _RESOLVED or kws:
+                return usual["get_call_type"](function, context, args, kws)
+            key = function, args
+            if key not in resolved:
+                resolved[key] = usual["get_call_type"](function, context, args, kws)
+            return resolved[key]
+
+        resolved: dict[Any, Any] = {}
+        hashes = _Hashes()
+        instead = (optimize_functions, optimize, finalize, set_env, equal, hashed, resolve)
+        for (owner, name), new in zip(_LEAN, instead, strict=True):
+            setattr(owner, name, new)
         try:
             yield
         finally:
-            CPUCodeLibrary._optimize_final_module = usual  # type: ignore[method-assign]
+            for owner, name in _LEAN:
+                setattr(owner, name, usual[name])
+
+
+class _Hashes(dict):
+    """Of Numba's flags, by their class: it hashes the names of all options anew whenever it looks for an implementation."""
+
+    def __missing__(self, kind: type) -> int:
+        self[kind] = hash(tuple(sorted(kind.options)))  # type: ignore[attr-defined]
+        return self[kind]
+
+
+_LEAN: tuple[tuple[Any, str], ...] = (
+    (CPUCodeLibrary, "_optimize_functions"),
+    (CPUCodeLibrary, "_optimize_final_module"),
+    (CPUCodeLibrary, "_finalize_final_module"),
+    (JITCPUCodegen, "set_env"),
+    (TargetConfig, "__eq__"),
+    (TargetConfig, "__hash__"),
+    (BaseFunction, "get_call_type"),
+)
+_RESOLVED = frozenset((bool, *(f for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType))))
+_WRAPPERS = ("_ZN7cpython", "cfunc.")  # how Numba names what Python or C may call
+
+
+def _is_kernel(library: Any) -> bool:
+    return any(library.name.startswith(name) for name in _compiled)
 
 
 def pure(function: Any) -> Callable:
