@@ -181,6 +181,7 @@ class _Range:
     def _launch(self, what: Any, stretch: Stretch) -> None:
         heat, arrays = stretch.heat, self._memory.arrays
         inverse = uploaded(arrays, np.ascontiguousarray(heat.inverse).tobytes())
+        pending = uploaded(arrays, np.ascontiguousarray(self._pending, np.int64).tobytes())  # held until the kernel is launched
         self._launchers[what](
             self._words,
             Span(
@@ -189,7 +190,7 @@ class _Range:
                 first=stretch.first,
                 stop=stretch.stop,
                 last=int(stretch.is_last),
-                pending=self._memory.pending(self._pending),
+                pending=arrays.address(pending),
                 heat=arrays.address(inverse),
                 heat_count=len(heat.inverse),
                 heat_first=int(heat.first),

@@ -10,11 +10,13 @@ from movegrad.cuda.arrays import Arrays
 from movegrad.cuda.source import BY_COLUMNS, NOTHING_WRONG, TILE, WRONGS, Work
 from movegrad.engine import Begin, layout_of
 from movegrad.engine.batch import Packed, offsets
+from movegrad.engine.draws import GROUPS, groups
 from movegrad.engine.loop import COUNTS, DONE, VALUES, Chains
 
 WORKSPACE_SHARE = 0.5  # of the free memory, at most; more chains run in ranges, one after the other
 _ALWAYS_FREE = 1 << 28  # bytes for which nobody is asked
 _ALIGNMENT = 256  # bytes
+_KEPT_BYTES = 1 << 14  # of uploaded words, at most
 
 
 class Instances(NamedTuple):
@@ -52,10 +54,16 @@ def _upload(arrays: Arrays, packed: Packed, axes: tuple[int, ...]) -> Instances:
     return Instances(places, arrays.address(table), arrays.own(np.array(places, np.int64)), [*fields, table])
 
 
-@lru_cache(maxsize=256)
 def uploaded(arrays: Arrays, content: bytes) -> Any:
-    """Words of 64 bits that are likely to be wanted again, and that nobody writes to."""
+    """Words of 64 bits that nobody writes to; few of them are likely to be wanted again, and are kept."""
+    return (_kept if len(content) <= _KEPT_BYTES else _copied)(arrays, content)
+
+
+def _copied(arrays: Arrays, content: bytes) -> Any:
     return arrays.own(np.frombuffer(content, np.int64).copy())
+
+
+_kept = lru_cache(maxsize=256)(_copied)
 
 
 @lru_cache(maxsize=16)
@@ -70,10 +78,24 @@ class Tiles(NamedTuple):
     totals: tuple[int, ...]  # (parts,)
 
 
+class Order(NamedTuple):
+    """Chains in the order of threads."""
+
+    chains: np.ndarray
+    device: Any
+
+
+@lru_cache(maxsize=16)
+def _order(arrays: Arrays, seed: int, indices: bytes, chains: int) -> Order:
+    """Chains by their groups, and those of a group by example, so that neighbors read the same θ."""
+    order = np.argsort(groups(seed, np.frombuffer(indices, np.int64), chains).ravel(), kind="stable")
+    return Order(order, arrays.own(order.astype(np.int64)))
+
+
 @lru_cache(maxsize=64)
-def _tiles(arrays: Arrays, sizes: bytes, parts: int, chains: int, low: int, high: int) -> Tiles:
-    """Tiles of chains low…high−1; ``sizes`` is (parts, E)."""
-    examples = np.arange(low, high) // chains
+def _tiles(arrays: Arrays, sizes: bytes, parts: int, chains: int, low: int, high: int, order: bytes) -> Tiles:
+    """Tiles of the chains of threads low…high−1; ``sizes`` is (parts, E)."""
+    examples = (np.frombuffer(order, np.int64) if order else np.arange(low, high)) // chains
     padded = np.zeros((parts, -(-(high - low) // TILE) * TILE), np.int64)
     padded[:, : high - low] = np.frombuffer(sizes, np.int64).reshape(parts, -1)[:, examples]
     at = offsets(TILE * padded.reshape(parts, -1, TILE).max(-1))
@@ -112,6 +134,7 @@ class Memory:
         self.start, each = arrays.own(begin.solutions), int(batch.state_sizes[0].sum())
         self.rows = len(self.start) // each if len(self.start) % each == 0 else 0
         self._place_results(settings.chains * len(batch.theta), settings.chains * each)
+        self.order = self._order()
         self.fixed = self._fixed()
 
     def _place_results(self, entries: int, solutions: int) -> None:
@@ -127,6 +150,13 @@ class Memory:
             self.trace[...] = np.nan
         self.value = empty((VALUES, n), np.float64)
         self.rng_and_counts = empty((2 + COUNTS * moves, n), np.int64)
+
+    def _order(self) -> Order | None:
+        """Where chains of one group share a warp, and there are moves to choose from."""
+        if len(self.batch.layout.weights) == 1 or self.settings.options.first_step or self.total <= GROUPS:
+            return None
+        indices = np.ascontiguousarray(np.broadcast_to(self.indices, self.batch.examples), np.int64)
+        return _order(self.arrays, int(self.settings.seed), indices.tobytes(), self.settings.chains)
 
     def _fixed(self) -> dict[str, int]:
         """Addresses and numbers that hold for all ranges of chains."""
@@ -144,6 +174,7 @@ class Memory:
             "out_cross": self.cross, "out_moved": self.moved, "out_state": self.state, "out_best": self.best,
         }  # fmt: skip
         addresses = addresses | own | {name: 0 if a is None else arrays.address(a) for name, a in given.items()}
+        addresses["order"] = 0 if self.order is None else arrays.address(self.order.device)
         addresses["counts"] = addresses["rng"] + 16 * self.total
         plan = {name: int(getattr(settings, name)) for name in ("seed", "call", "chains", "burn_in", "correction", "trace_every")}
         return addresses | plan | {"table": self.data.table, "examples": n, "rows": self.rows, "points": settings.points}
@@ -160,7 +191,9 @@ class Memory:
     def workspace(self, low: int, high: int) -> tuple[Any, Any]:
         """The words of a range of chains on the device, and what must be held as long as they are used."""
         options, dtypes = self.settings.options, self.batch.layout.state_dtypes
-        tiles = _tiles(self.arrays, self.parts.tobytes(), len(self.parts), self.settings.chains, low, high)
+        ragged = bool((self.parts != self.parts[:, :1]).any())
+        order = self.order.chains[low:high].tobytes() if ragged and self.order is not None else b""
+        tiles = _tiles(self.arrays, self.parts.tobytes(), len(self.parts), self.settings.chains, low, high, order)
         entries, solutions = tiles.totals[:2]
         sizes = {"sums": 8 * entries, "mean": 8 * entries, "cross": 8 * entries * options.covariance}
         sizes |= {"moved": entries * self.settings.watch, "best": solutions * dtypes[0].itemsize * options.best}
@@ -173,10 +206,6 @@ class Memory:
         work = Work(**self.fixed, **places, tile_at=self.arrays.address(tiles.at), tiles=tiles.number)
         words = np.array([*self.data.fields, *states, *work], np.int64)  # the same in call after call, where memory is used again
         return uploaded(self.arrays, words.tobytes()), (space, tiles)
-
-    def pending(self, known: np.ndarray) -> int:
-        """Address of (E,) what is known of the starts."""
-        return self.arrays.address(uploaded(self.arrays, np.ascontiguousarray(known, np.int64).tobytes()))
 
     def chains(self, steps: Any) -> Chains:
         """The results, laid out as on the CPU; what is not of interest is None."""

@@ -4,6 +4,7 @@
   for each launch.
 * What depends on the size of the problem (state, sums, …) lies in tiles of 32 chains: entry i of the 32 chains of a warp is one
   stretch of memory, so that loops over entries read and write whole lines. Chains of one tile may have different sizes.
+* Threads of a warp do what the others do, or wait for them: chains that try the same moves lie side by side (``order``).
 * Tables of data are stored by columns: threads that are at different rows but at the same column read neighbors.
 
 Kernels take addresses instead of arrays: a launch is prepared in microseconds, and views have strides that the compiler knows.
@@ -37,6 +38,7 @@ class Work(NamedTuple):
     solution_at: int  # (E+1,) and in arrays of one solution for each example
     sizes: int  # (fields, E)
     tile_at: int  # (1 + fields, tiles) offsets of tiles: of entries, then of each field
+    order: int  # (E*C,) chains in the order of threads: those that try the same moves side by side; 0: as they are
     indices: int  # (E,) of the examples: part of the key of their generators
     goals: int  # (E,) steps to make
     inverse: int  # (E,) inverse temperatures
@@ -74,7 +76,7 @@ class Work(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What one launch does: chains low…high−1 from step ``first`` to step ``stop``, to the end of their run if ``last``.
+    """What one launch does: the chains of threads low…high−1 from step ``first`` to ``stop``, to the end of their run if ``last``.
 
     ``pending`` is as in Begin: what is known of the starts of chains that have made no step.
     """
@@ -95,12 +97,13 @@ _RUN = '''
 def run(words, span):
     """Make the steps of a span, one chain for each thread."""
     thread = cuda.grid(1)
-    c = span.low + thread
-    if c >= span.high:
+    if span.low + thread >= span.high:
         return
     word = row(words, 0, {words}, int64)
     data_at, states, work = row(words, 0, {data_count}, int64), row(words, {data_count}, {fields}, int64), Work({work})
-    plan = Plan({plan})
+    plan, c = Plan({plan}), span.low + thread
+    if work.order != 0:
+        c = row(work.order, span.low, span.high - span.low, int64)[thread]
     n, all_chains = work.chains, work.examples * work.chains
     wrong = row(work.wrong, 0, {wrongs}, int64)
     if span.first > 0 and min(min(wrong[0], wrong[1]), min(wrong[2], wrong[3])) < NOTHING_WRONG:

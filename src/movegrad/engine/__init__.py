@@ -17,7 +17,7 @@ from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, on_gpu
 from movegrad.engine.bind import Options
 from movegrad.engine.compile import is_jitted, jit, outline, pure
 from movegrad.engine.disk_cache import keep_on_disk
-from movegrad.engine.draws import ODOMETER_SIZE, categorical, coin, integer, leaf, stream_keys
+from movegrad.engine.draws import GROUPS, ODOMETER_SIZE, categorical, coin, integer, leaf, stream_keys
 from movegrad.engine.explain import RETURNS, defined_at, returns_nothing
 from movegrad.engine.host import HOST
 from movegrad.engine.loop import (
@@ -41,6 +41,7 @@ __all__ = [
     "BUILD",
     "DRAW",
     "DRAWN",
+    "GROUPS",
     "HOST",
     "IMPROVE",
     "INAPPLICABLE",

@@ -9,10 +9,12 @@ from functools import cache
 from math import log
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from movegrad.engine import loop
 from movegrad.engine.clock import now
 from movegrad.engine.compile import generate, inline, inner, kernel, specialize
-from movegrad.engine.draws import integer, uniform
+from movegrad.engine.draws import integer, uniform, uniform_of, word_of
 from movegrad.engine.loop import BUILD, DRAW, IMPROVE, NOT_IN_SET, Chain, Start
 from movegrad.engine.reach import while_unchanged
 from movegrad.engine.reference import cut, private, refer, referrer
@@ -235,14 +237,31 @@ def constant(n: int):
 def _pick_uniformly(moves: int):
     """``pick`` for moves of equal weight that always apply."""
     if moves == 1:
-        return inline(lambda rng, mask, weights: 0)
-    return generate(f"def pick(rng, mask, weights):\n    return integer(rng, {moves})\n", "pick", integer=integer)
+        return inline(lambda rng, mask, weights, sequence, k: 0)
+    return generate(_PICK.format(moves=moves, rest=(1 << 32) % moves), "pick", integer=integer, word_of=word_of, np=np)
+
+
+_PICK = '''
+def pick(rng, mask, weights, sequence, k):
+    """A move by the upper half of the step's word; for {rest} of 2³² words, which would make some moves likelier, by a draw."""
+    product = (word_of(sequence, k) >> np.uint64(32)) * np.uint64({moves})
+    if {rest} > 0 and (product & np.uint64(0xFFFFFFFF)) < np.uint64({rest}):
+        return integer(rng, {moves})
+    return np.int64(product >> np.uint64(32))
+'''
 
 
 @inner
-def pick_weighted(rng, mask, weights):
-    """A move of the mask, with probability proportional to its weight."""
-    u, last = uniform(rng) * total_weight(mask, weights), 0
+def pick_weighted(rng, mask, weights, sequence, k):
+    """A move of the mask, with probability proportional to its weight: that of the step, or a draw if it does not apply."""
+    s = weighted(uniform_of(word_of(sequence, k)), -1, weights)
+    return s if mask >> s & 1 else weighted(uniform(rng), mask, weights)
+
+
+@inner
+def weighted(share, mask, weights):
+    """The move of the mask at which a share of its weight is reached."""
+    u, last = share * total_weight(mask, weights), 0
     for s in range(len(weights)):
         if mask >> s & 1:
             last = s

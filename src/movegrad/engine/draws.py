@@ -18,6 +18,7 @@ _U = np.uint64
 _GOLDEN = _U(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
 _LOW = _U(0xFFFFFFFF)
+GROUPS = 256  # of chains that try the same moves
 
 # An odometer holds POSITION, DEPTH, PROBABILITY and the number of paths that are LEFT, a number to ESCAPE from endless loops with,
 # then (choice, radix) for each draw on the current path.
@@ -72,7 +73,7 @@ def next_uint64(rng):
 @inner
 def uniform(rng):
     """Uniform float64 in [0, 1) with 53 random bits."""
-    return np.int64(next_uint64(rng) >> _U(11)) * (1.0 / 9007199254740992.0)
+    return uniform_of(next_uint64(rng))
 
 
 @inner
@@ -111,6 +112,43 @@ def _random_leaf(rng, tree):
         u -= right * tree[n]
         n += right
     return n - leaves
+
+
+# --- the sequence of moves -------------------------------------------------------------------------------------------
+#
+# Which move a step tries does not depend on the state, so chains may share it: threads of a warp then do the same at the same time.
+# Chains of one example are in different groups (up to GROUPS of them), so that their means are as independent as ever.
+
+
+@inner
+def group_of(seed, example, chain):
+    """The group of a chain, out of what keys its generator and nothing else."""
+    return (_mix(_mix(_U(seed) + _GOLDEN) ^ (_U(example) + _GOLDEN)) + _U(chain)) % _U(GROUPS)
+
+
+@inner
+def sequence_of(seed, call, example, chain):
+    """The key of the sequence of moves of a chain's group in a call."""
+    key = _mix(_mix(_U(seed) + _GOLDEN) ^ (_U(call) + _GOLDEN))
+    return _mix((key ^ _MIX_1) + group_of(seed, example, chain))  # type: ignore[call-arg]
+
+
+@inner
+def word_of(sequence, k):
+    """64 random bits for step k."""
+    return _mix(sequence + _U(k) * _GOLDEN)
+
+
+@inner
+def uniform_of(word):
+    """Uniform float64 in [0, 1) with 53 of these bits."""
+    return np.int64(word >> _U(11)) * (1.0 / 9007199254740992.0)
+
+
+def groups(seed: int, examples: np.ndarray, chains: int) -> np.ndarray:
+    """(E, C): the groups of chains, outside of kernels."""
+    with np.errstate(over="ignore"):
+        return pure(group_of)(np.int64(seed), examples[:, None], np.arange(chains)[None]).astype(np.uint8)
 
 
 # --- the odometer ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 
 from movegrad.engine.bits import scaled
 from movegrad.engine.compile import jit
-from movegrad.engine.draws import odometer_next, odometer_probability, odometer_start, seed_stream, uniform
+from movegrad.engine.draws import odometer_next, odometer_probability, odometer_start, seed_stream, sequence_of, uniform
 
 # Columns of Chains.counts.
 DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
@@ -238,13 +238,13 @@ pick: Any
 applicable: Any
 
 
-def advance(chain, goal, burn_in, correction, heat):
-    """Algorithm 2: the steps up to ``goal``."""
+def advance(chain, goal, burn_in, correction, heat, sequence):
+    """Algorithm 2: the steps up to ``goal``. ``sequence`` keys the moves that are tried."""
     objective, scale = chain.value[OBJECTIVE], chain.value[INVERSE_TEMPERATURE]
     for k in range(chain.clock[DONE], goal):
         # Sample a neighborhood system among those that apply, then a neighbor in it.
         mask = applicable(chain.data, chain.state)
-        s = pick(chain.rng, mask, chain.weights)
+        s = pick(chain.rng, mask, chain.weights, sequence, k)
         inv_t = scale * heat.inverse[(k - heat.first) >> heat.shift]
         objective += step_any(s, chain, inv_t, correction, log_weight(mask, chain.weights), k - burn_in, objective)
         if COVARIANCE and k >= burn_in:
@@ -359,7 +359,7 @@ def live(chain, plan, heat, last, index, c, since, work):
         if not load_one(chain, plan, index, c):
             return NOT_IN_SET
         work += 1
-    every, goal = plan.trace_every, chain.clock[GOAL]
+    every, goal, sequence = plan.trace_every, chain.clock[GOAL], sequence_of(plan.seed, plan.call, index, c % plan.chains)
     look = chain.clock[DONE] + (work if work > 0 else 1) if CLOCKED else goal
     while chain.clock[DONE] < goal:
         done = chain.clock[DONE]
@@ -370,7 +370,7 @@ def live(chain, plan, heat, last, index, c, since, work):
         stop = goal if goal < look else look
         if every > 0 and (done // every + 1) * every < stop:
             stop = (done // every + 1) * every
-        advance_one(chain, stop, plan.burn_in, plan.correction, heat)
+        advance_one(chain, stop, plan.burn_in, plan.correction, heat, sequence)
         work += stop - done
         if every > 0 and stop % every == 0 and stop // every <= len(chain.trace):
             record(chain, stop // every - 1)

@@ -5,10 +5,12 @@ iterates must be solutions. Statistical ones, by bounds that hold for any number
 so that a right problem is called wrong with probability at most :data:`FALSE_ALARMS` for a whole check.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad.engine import GROUPS
 from movegrad.proof.balance import Balance
 from movegrad.proof.laws import Laws
 from movegrad.proof.report import show
@@ -60,16 +62,16 @@ class Compiled:
         """One θ and t, whose exact steps are given."""
         if not self.report.ok:
             return
-        n = len(self.laws.solutions)
+        n, solutions = len(self.laws.solutions), np.array(self.laws.solutions)
         chains, length = self._fitting(_LONG)
         begin = self.rng.integers(n, size=chains)
-        visited = self._run(pair, np.array(self.laws.solutions)[begin], length, chains)
+        visited = self._run(pair, lambda part: solutions[begin[part]], length, chains)
         if visited is None:
             return
         self._test_transitions(steps, np.concatenate([begin[:, None], visited], axis=1), pair)
         chains, length = self._fitting(_SHORT)
         begin = np.resize(self.rng.permutation(n)[:_STARTS], chains)
-        visited = self._run(pair, np.array(self.laws.solutions)[begin], length, chains)
+        visited = self._run(pair, lambda part: solutions[begin[part]], length, chains)
         if visited is not None:
             self._test_short(steps, begin, visited, pair)
 
@@ -77,15 +79,17 @@ class Compiled:
         """One step from what the compiled ``random``, ``greedy`` and ``improve`` make, whose laws in plain Python are given."""
         chains = self._fitting(_SHORT)[0]
         if random is not None:
-            self._test_start(pair, steps, "random", np.zeros(chains, int), random[None], "random")
+            self._test_start(pair, steps, lambda _: "random", np.zeros(chains, int), random[None], "random")
         if built is not None:
-            self._test_start(pair, steps, "greedy", np.zeros(chains, int), np.eye(steps.size)[[built]], "greedy")
+            self._test_start(pair, steps, lambda _: "greedy", np.zeros(chains, int), np.eye(steps.size)[[built]], "greedy")
         if improved:
             begin, ends = (np.resize(list(numbers), max(chains, len(improved))) for numbers in (improved.keys(), improved.values()))
-            start = Heuristic(np.array(self.laws.solutions)[begin])
-            self._test_start(pair, steps, start, ends, np.eye(steps.size), "improve")
+            rows = np.array(self.laws.solutions)[begin]
+            self._test_start(pair, steps, lambda part: Heuristic(rows[part]), ends, np.eye(steps.size), "improve")
 
-    def _test_start(self, pair: Pair, steps: Steps, start: Any, groups: np.ndarray, laws: np.ndarray, name: str) -> None:
+    def _test_start(
+        self, pair: Pair, steps: Steps, start: Callable[[slice], Any], groups: np.ndarray, laws: np.ndarray, name: str
+    ) -> None:
         """Chains of group g begin with law g, and make one step."""
         if not self.report.ok:
             return
@@ -114,22 +118,25 @@ class Compiled:
 
     # --- runs and their exact tests --------------------------------------------------------------------------------------
 
-    def _run(self, pair: Pair, start: Any, steps: int, chains: int, name: str = "compiled") -> np.ndarray | None:
-        """(chains, steps) numbers of the solutions visited; None after a finding."""
-        try:
-            out = sample(
-                self.problem, pair.theta, steps=steps, chains=chains, start=start, temperature=pair.temperature, trace=steps,
-                iterates=True, seed=int(self.rng.integers(2**62)),
-            )  # fmt: skip
-        except ValueError as error:
-            self.report.found(name, f"the compiled chain was refused: {error}")
-            return None
+    def _run(self, pair: Pair, start: Callable[[slice], Any], steps: int, chains: int, name: str = "compiled") -> np.ndarray | None:
+        """(chains, steps) numbers of the solutions visited, where ``start`` gives the starts of some; None after a finding."""
+        rows: list[np.ndarray] = []
+        for part in independent(chains, len(self.problem.moves)):
+            try:
+                out = sample(
+                    self.problem, pair.theta, steps=steps, chains=part.stop - part.start, start=start(part),
+                    temperature=pair.temperature, trace=steps, iterates=True, seed=int(self.rng.integers(2**62)),
+                )  # fmt: skip
+            except ValueError as error:
+                self.report.found(name, f"the compiled chain was refused: {error}")
+                return None
+            visited = self._numbers(out.iterates)
+            if visited is None:
+                return None
+            self._test_averages(out, visited, pair)
+            rows.append(visited)
         self.steps_made += chains * steps
-        visited = self._numbers(out.iterates)
-        if visited is None:
-            return None
-        self._test_averages(out, visited, pair)
-        return visited
+        return np.concatenate(rows)
 
     def _numbers(self, iterates: np.ndarray) -> np.ndarray | None:
         rows = np.ascontiguousarray(iterates.reshape(-1, iterates.shape[-1]))
@@ -250,6 +257,12 @@ class Compiled:
                 f"{what}, the compiled chain is at {show(self.laws.solutions[worst])} in {counts[worst]} of {total} cases, exact "
                 f"probability {law[worst]:.6g} (θ up to {np.abs(pair.theta).max():.3g}, t={pair.temperature:g}).",
             )
+
+
+def independent(chains: int, moves: int) -> list[slice]:
+    """Chains of one call, where there are several moves: no two of so many try the same sequence of them."""
+    most = chains if moves == 1 else GROUPS
+    return [slice(low, min(low + most, chains)) for low in range(0, chains, most)]
 
 
 def divergence(counts: np.ndarray, visits: np.ndarray, p: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from movegrad._calls import observe
 from movegrad.engine import layout_of
 from movegrad.problem import Problem
-from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence
+from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence, independent
 from movegrad.proof.follow import Follower, Outcome
 from movegrad.proof.pure import GARBAGE, Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
@@ -263,11 +263,14 @@ class LocalTest:
         except TooManyDraws:
             return
         chains = max(100, min(_ONE_STEP, _MEMORY // sum(a.nbytes for a in self.problem.state)))
-        out = sample(
-            self.problem, pair.theta, steps=1, chains=chains, start=y, temperature=pair.temperature, trace=0,
-            seed=int(self.rng.integers(2**62)),
-        )  # fmt: skip
-        rows = np.ascontiguousarray(out.solutions).view(np.dtype((np.void, y.nbytes))).ravel()
+        parts = [
+            sample(
+                self.problem, pair.theta, steps=1, chains=part.stop - part.start, start=y, temperature=pair.temperature, trace=0,
+                seed=int(self.rng.integers(2**62)),
+            ).solutions
+            for part in independent(chains, len(self.problem.moves))
+        ]  # fmt: skip
+        rows = np.concatenate([p.reshape(-1, len(y)) for p in parts]).view(np.dtype((np.void, y.nbytes))).ravel()
         ends, counts = np.unique(rows, return_counts=True)
         seen = dict(zip((e.tobytes() for e in ends), counts.tolist(), strict=True))
         keys = list(law.keys() | seen.keys())
