@@ -2,7 +2,7 @@
 
 * Take a set of solutions from :mod:`movegrad.problems`, or write one: :class:`Problem` and :class:`Move`, with functions compiled
   by :func:`jit` (or :func:`outline`) that draw by :func:`integer`, :func:`coin`, :func:`categorical` and :func:`leaf`;
-  :func:`check` proves it right.
+  :func:`check` proves it right, :func:`debug` makes its first steps in plain Python.
 * Average along chains (:func:`sample`), maximize (:func:`solve`), or differentiate (:func:`jacobian_product`, :func:`one_step`).
   ``print(result.info)`` says how the chains went.
 * Learn: ``movegrad.torch`` and ``movegrad.jax`` have the layer θ ↦ E[T(Y)] and its Fenchel-Young losses.
@@ -22,6 +22,7 @@ from typing import Any
 from movegrad import exact, problems, schedules, start
 from movegrad._version import __version__
 from movegrad.check import check
+from movegrad.debug import debug
 from movegrad.engine import categorical, coin, get_threads, integer, jit, leaf, outline, set_threads
 from movegrad.problem import Move, Problem, stay
 from movegrad.sampling import Sample, Solution, jacobian_product, one_step, sample, solve
@@ -35,6 +36,7 @@ __all__ = [
     "categorical",
     "check",
     "coin",
+    "debug",
     "exact",
     "get_threads",
     "integer",

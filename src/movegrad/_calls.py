@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad import start as starts
+from movegrad._progress import reporter
 from movegrad._validate import (
     MOST,
     array_of,
@@ -21,6 +22,7 @@ from movegrad._validate import (
     seed_in,
     sequence,
     shown,
+    whole,
 )
 from movegrad.engine import HOST, TRUSTED, Batch, Begin, Options, Run, Settings, on_gpu, place_of, ragged_batch, shared_batch
 from movegrad.problem import Problem
@@ -76,8 +78,8 @@ def make_settings(
     if time_limit is not None:
         time_limit = positive(time_limit, "time_limit")
     else:
-        steps = integer_in(steps, "steps", 1)
-    burn_in = integer_in(burn_in, "burn_in", 0)
+        steps = integer_in(whole(steps), "steps", 1)
+    burn_in = integer_in(whole(burn_in), "burn_in", 0)
     if steps is not None and burn_in >= steps:
         raise ValueError(f"burn_in must be < steps = {steps}, got {burn_in}.")
     if schedule is not None and not isinstance(schedule, Annealing):
@@ -169,7 +171,8 @@ def run_from(
         got = len(settings.temperature)
         raise ValueError(f"temperature must be a number or {batch.examples} of them, one for each row of theta, got {got}.")
     if progress is not None:
-        function_of(progress, "progress", 1, "the fraction done")
+        progress = reporter(progress)
+        progress = progress and function_of(progress, "progress", 1, "the fraction done")
     place, keys = batch.place, index_of(index, batch.examples)
     if start is starts.target and not isinstance(observed, (list, type(None))) and len(observed) == batch.examples:
         begin, memory = Begin(observed.reshape(-1), np.full(batch.examples, TRUSTED)), None

@@ -10,15 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from movegrad._validate import shown, why
+import numpy as np
+
+from movegrad._validate import seed_in, shown, why
 from movegrad._version import __version__
-from movegrad.check import check
+from movegrad.check import WrongProblem, check
+from movegrad.debug import debug
 from movegrad.problem import Problem
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0, 1 if a check failed, 2 for a wrong call."""
     parser = argparse.ArgumentParser(prog="movegrad", description="Differentiable layers from local search.")
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     checker = commands.add_parser("check", help="prove a problem's moves right on a small instance")
     checker.add_argument(
@@ -28,21 +32,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checker.add_argument("--local", action="store_true", help="walk on the instance instead of listing its solutions: no proof")
     checker.add_argument("--no-compiled", action="store_true", help="leave out the compiled chain")
     checker.add_argument("--seed", type=_integer, default=0, help="of the θ that are tried (default: %(default)s)")
+    debugger = commands.add_parser("debug", help="make the first steps in plain Python, with every index looked at")
+    debugger.add_argument("target", metavar="MODULE:OBJECT", help="as for check; of any size")
+    debugger.add_argument("--steps", type=_integer, default=20, help="default: %(default)s")
+    debugger.add_argument("--seed", type=_integer, default=0, help="of θ and the draws (default: %(default)s)")
     commands.add_parser("version", help="print the version")
     options = parser.parse_args(arguments)
     if options.command == "version":
         print(__version__)
         return 0
     try:
+        if options.command == "debug":
+            return _debug(load(options.target), options.steps, options.seed)
         report = check(
             load(options.target), max_states=options.max_states, seed=options.seed, local=options.local or None,
             compiled=not options.no_compiled,
         )  # fmt: skip
     except ValueError as error:
-        print(f"movegrad check: {error}", file=sys.stderr)
+        print(f"movegrad {options.command}: {error}", file=sys.stderr)
         return 2
     print(report)
     return 0 if report.ok else 1
+
+
+def _debug(problem: Problem, steps: int, seed: int) -> int:
+    theta = np.random.default_rng(seed_in(seed)).normal(size=problem.size)
+    try:
+        debug(problem, theta, steps=steps, seed=seed)
+    except WrongProblem as error:
+        print(error)
+        return 1
+    return 0
 
 
 def _integer(text: str) -> int:

@@ -78,6 +78,11 @@ def integer_in(value: Any, name: str, low: int, high: int | None = None) -> int:
     return int(value)
 
 
+def whole(value: Any) -> Any:
+    """A float without a fraction as an integer, so that 1e6 is a number of steps; everything else as it is."""
+    return int(value) if isinstance(value, (float, np.floating)) and float(value).is_integer() else value
+
+
 def seed_in(value: Any, name: str = "seed") -> int:
     """An integer that fits the key of a generator."""
     return integer_in(value, name, 0, GREATEST)

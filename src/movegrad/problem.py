@@ -56,8 +56,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._validate import array_of, flag, function_of, instance_of, integer_in, native, positive, sequence, shown
-from movegrad.engine import RETURNS, defined_at, is_jitted, jit, returns_nothing
+from movegrad._validate import (
+    array_of,
+    finite_vectors,
+    flag,
+    function_of,
+    instance_of,
+    integer_in,
+    native,
+    positive,
+    sequence,
+    shown,
+)
+from movegrad.engine import HOST, RETURNS, defined_at, is_jitted, jit, phi_of, returns_nothing
 
 __all__ = ["Functions", "Move", "Problem", "stay"]
 
@@ -323,6 +334,79 @@ class Problem:
             Arrays stay as they are.
         """
         return value
+
+    def decode(self, solution: np.ndarray) -> Any:
+        """A solution in the user's words: the way back of ``encode``. To be overridden.
+
+        Parameters
+        ----------
+        solution : (size,)
+            In the set.
+
+        Returns
+        -------
+        any
+            The array itself, unless the problem has other words.
+        """
+        return solution
+
+    def statistic(self, y: Any) -> np.ndarray:
+        """T(y) of solutions, which must be in the set.
+
+        Parameters
+        ----------
+        y : (…, size), or what ``encode`` takes
+            Solutions.
+
+        Returns
+        -------
+        (…, d) array
+            What θ is multiplied with.
+
+        Examples
+        --------
+        >>> import movegrad as mg
+        >>> mg.problems.TopK(3, 2).statistic([1, 0, 1])
+        array([1., 0., 1.])
+        """
+        return self._statistics(y)[1]
+
+    def objective(self, theta: Any, y: Any) -> Any:
+        """⟨θ, T(y)⟩ + φ(y) of solutions, which must be in the set.
+
+        Parameters
+        ----------
+        theta : (…, d)
+            One θ, or one for each solution.
+        y : (…, size), or what ``encode`` takes
+            Solutions.
+
+        Returns
+        -------
+        float or (…) array
+            What chains prefer to be large.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import movegrad as mg
+        >>> float(mg.problems.TopK(3, 2).objective(np.array([1.0, 2.0, 3.0]), [1, 0, 1]))
+        4.0
+        """
+        solutions, statistics = self._statistics(y)
+        vectors = finite_vectors(theta, "theta", self.size)
+        if vectors.ndim > 1 and vectors.shape[:-1] != statistics.shape[:-1]:
+            raise ValueError(f"theta must have the leading axes {statistics.shape[:-1]} of y, got shape {vectors.shape}.")
+        phi = phi_of(self, solutions.reshape(-1, solutions.shape[-1])).reshape(solutions.shape[:-1])
+        return (vectors * statistics).sum(-1) + phi
+
+    def _statistics(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Solutions and their T(y), with the same leading axes."""
+        given = array_of(self.encode(y), "y")
+        if given.ndim == 0 or given.shape[-1] != len(self.solution):
+            raise ValueError(f"y must have a last axis of {len(self.solution)} entries, got shape {given.shape}.")
+        rows = HOST.solutions(given.reshape(-1, given.shape[-1]), self, "y")
+        return rows.reshape(given.shape), HOST.observe(self, rows, "y").reshape(*given.shape[:-1], self.size)
 
     def complaint(self, solution: np.ndarray) -> str:
         """Why a solution is not in the set, for error messages. To be overridden.

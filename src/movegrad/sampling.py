@@ -20,7 +20,7 @@ from movegrad._calls import (
     run_from,
     shaped,
 )
-from movegrad._validate import NotInSet, choice, encoded, flag, integer_in
+from movegrad._validate import NotInSet, choice, encoded, flag, integer_in, positive, sequence, shown
 from movegrad.diagnostics import Info
 from movegrad.engine import BEST_OBJECTIVE, IMPROVE, OBJECTIVE, Batch, Begin, Options, Run, Settings, ragged_batch
 from movegrad.problem import Problem
@@ -127,6 +127,16 @@ Solution.info.__doc__ = "Acceptance by move of the annealing run: print it."
 Solution.problem.__doc__ = "What was solved; what it says of a solution, such as routes, is an attribute here too."
 
 
+def _cooling(problem: Problem, cooling: Any) -> tuple[float, float]:
+    """Where annealing begins and ends."""
+    if cooling is None:
+        return problem.cooling
+    pair = sequence(cooling, "cooling", "two numbers > 0")
+    if len(pair) != 2:
+        raise ValueError(f"cooling must be two numbers > 0, where the temperature begins and ends, got {shown(cooling)}.")
+    return positive(pair[0], "cooling"), positive(pair[1], "cooling")
+
+
 def _renamed(value: Any, old: str, new: str) -> Any:
     warnings.warn(f"{old} is called {new} now.", DeprecationWarning, stacklevel=3)
     return value
@@ -158,7 +168,7 @@ def sample(
     index: Any = None,
     seed: int = 0,
     call: int = 0,
-    progress: Callable[[float], None] | None = None,
+    progress: bool | Callable[[float], None] | None = None,
 ) -> Sample:
     """Average T(y) along Metropolis-Hastings chains with stationary law π(y) ∝ exp((⟨θ, T(y)⟩ + φ(y))/t).
 
@@ -200,8 +210,8 @@ def sample(
         Numbers of the examples, 0, 1, … by default: a chain's draws depend on (seed, call, index, chain) and on nothing else.
     seed, call : int
         What else draws depend on; change one of them for other draws.
-    progress : callable, optional
-        Called with the fraction done.
+    progress : bool or callable, optional
+        True: a bar on stderr. A callable is called with the fraction done.
 
     Returns
     -------
@@ -250,13 +260,14 @@ def solve(
     steps: int | None = None,
     time_limit: float | None = None,
     schedule: Any = None,
+    cooling: tuple[float, float] | None = None,
     chains: int = 1,
     start: Any = "greedy",
     correction: bool = True,
     guide: Any = None,
     index: Any = None,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    progress: bool | Callable[[float], None] | None = None,
 ) -> Solution:
     """Maximize ⟨θ, T(y)⟩ + φ(y) by simulated annealing; returns the best solution seen in any chain.
 
@@ -274,7 +285,9 @@ def solve(
         Seconds for each example, shared by its chains and short runs.
     schedule : callable or Annealing, optional
         k → t, or an :class:`~movegrad.schedules.Annealing`. By default the temperature falls geometrically from the mean change of
-        the objective under random moves to a thousandth of it, or as the problem's ``cooling`` says.
+        the objective under random moves to a thousandth of it, or as ``cooling`` says.
+    cooling : (float, float), optional
+        Where the temperature begins and ends, as shares of that mean change; by default the problem's ``cooling``.
     correction : bool
         Use the proposal ratio in the acceptance rule (Metropolis-Hastings). Annealing in the paper does not. Where ratios are 1 it
         is the same; skewed proposals, such as guided ones or those of routing, hardly ever go back without it.
@@ -292,10 +305,12 @@ def solve(
     >>> mg.solve(knapsack, np.array([3.0, 4.0, 6.0, 6.0]), steps=1000).solution
     array([0, 1, 1, 0], dtype=uint8)
     """
+    if schedule is not None and cooling is not None:
+        raise ValueError(f"cooling must be left out where a schedule is given, got {shown(cooling)}.")
     batch = make_batch(problem, theta)
     settings = make_settings(
         steps=steps, time_limit=time_limit, chains=chains,
-        schedule=Annealing(*batch.problem.cooling) if schedule is None else schedule,
+        schedule=Annealing(*_cooling(batch.problem, cooling)) if schedule is None else schedule,
         options=Options(best=True), correction=flag(correction, "correction"), seed=seed,
     )  # fmt: skip
     found: list[tuple[np.ndarray, Any, Any]] = []

@@ -19,7 +19,7 @@ from movegrad.engine.compile import is_jitted, jit, outline, pure
 from movegrad.engine.disk_cache import keep_on_disk
 from movegrad.engine.draws import GROUPS, ODOMETER_SIZE, categorical, coin, integer, leaf, stream_keys
 from movegrad.engine.explain import RETURNS, defined_at, returns_nothing
-from movegrad.engine.host import HOST
+from movegrad.engine.host import HOST, phi_of
 from movegrad.engine.loop import (
     ACCEPTED,
     BEST_OBJECTIVE,
@@ -68,6 +68,7 @@ __all__ = [
     "leaf",
     "on_gpu",
     "outline",
+    "phi_of",
     "place_of",
     "pure",
     "ragged_batch",

@@ -113,6 +113,16 @@ def observe(flat_data, table, instance, solutions, out, first, pause):
 '''
 
 
+_PHI = '''
+def values(flat_data, table, solutions, out):
+    """Write φ(y) of each solution of the first instance."""
+    flat, instance = refer(flat_data), 0
+    data = refer_data(Data, {data})
+    for n in range(len(solutions)):
+        out[n] = phi(data, solutions[n])
+'''
+
+
 def chain_text(fields: dict[str, str], chain_class: Any) -> str:
     """The arguments of ``Chain`` or ``Start``, out of the source text of each field."""
     return ", ".join(fields[name] for name in chain_class._fields)
@@ -338,6 +348,13 @@ def observe_kernel(kind: Kind) -> Any:
     """The compiled ``observe``."""
     names = {"Data": kind.data_class, "contains": contains_of(kind), "statistic": statistic_of(kind)}
     return _kernel(kind, _OBSERVE.format(data=_data_text(kind.data_axes)), "observe", names)
+
+
+@while_unchanged
+def phi_kernel(kind: Kind) -> Any:
+    """The compiled φ."""
+    names = {"Data": kind.data_class, "phi": kind.functions.phi}
+    return _kernel(kind, _PHI.format(data=_data_text(kind.data_axes)), "values", names)
 
 
 def _kernel(kind: Kind, text: str, name: str, names: dict[str, Any]) -> Any:

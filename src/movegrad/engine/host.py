@@ -5,7 +5,8 @@ It offers what every place does (see :mod:`movegrad.engine`), for arrays of NumP
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import pairwise
 from time import perf_counter
@@ -15,7 +16,7 @@ import numpy as np
 
 from movegrad._validate import as_solutions, finite_vectors, outside
 from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, offsets
-from movegrad.engine.bind import chain_kernel, observe_kernel, start_kernel
+from movegrad.engine.bind import chain_kernel, observe_kernel, phi_kernel, start_kernel
 from movegrad.engine.clock import TICKS
 from movegrad.engine.compile import announced, lean
 from movegrad.engine.draws import ODOMETER_SIZE
@@ -32,6 +33,13 @@ _LEAST_STRETCH = 256  # and of each of them, at least
 _ROW = 16  # numbers in a row of a chain's own: 128 bytes
 _TICKS = int(_PAUSE * TICKS)
 _EMPTY = np.zeros(0)
+
+
+@contextmanager
+def compiling(problem: Any) -> Iterator[None]:
+    """Around the first call of a kernel."""
+    with announced(problem.name), lean(), readable_errors(problem):
+        yield
 
 
 class Host:
@@ -72,7 +80,7 @@ class Host:
         layout, first, solutions = layout_of(problem), 0, np.ascontiguousarray(solutions)
         out, kernel = np.zeros((len(solutions), problem.size)), observe_kernel(layout.kind)
         if not kernel.overloads:
-            with announced(problem.name), lean(), readable_errors(problem):
+            with compiling(problem):
                 kernel(*layout.packed, 0, solutions[:0], out, 0, _TICKS)
         while first < len(solutions):  # again and again, lest Ctrl-C wait
             found = kernel(*layout.packed, 0, solutions, out, first, _TICKS)
@@ -113,6 +121,16 @@ class Host:
 
 
 HOST = Host()
+
+
+def phi_of(problem: Any, solutions: np.ndarray) -> np.ndarray:
+    """(n,) φ(y) of solutions (n, size)."""
+    layout, out = layout_of(problem), np.zeros(len(solutions))
+    if layout.kind.functions.phi is not None:
+        kernel, arguments = phi_kernel(layout.kind), (*layout.packed, np.ascontiguousarray(solutions), out)
+        with nullcontext() if kernel.overloads else compiling(problem):
+            kernel(*arguments)
+    return out
 
 
 def warn_if_short(settings: Settings, steps: Any) -> None:
@@ -224,7 +242,7 @@ class _Work:
         self._kernel = chain_kernel(kind, settings.options)
         for kernel in (*self._starts, self._kernel):
             if not kernel.overloads:  # compile, or load, before a clock starts
-                with announced(batch.problem.name), lean(), readable_errors(batch.problem):
+                with compiling(batch.problem):
                     self._call(kernel, STEADY, False, 0, 0)
             elif settings.time_limit is not None:  # it may have been compiled for other types
                 self._call(kernel, STEADY, False, 0, 0)
