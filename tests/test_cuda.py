@@ -1,5 +1,6 @@
 """Kernels compile for CUDA everywhere; where there is a GPU, chains visit the states there that they visit on the CPU."""
 
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -205,11 +206,55 @@ def test_a_long_run_is_the_same_in_blocks_and_in_ranges_of_chains(monkeypatch):
 
 
 @gpu
-def test_problems_of_different_sizes_run_side_by_side():
+@pytest.mark.parametrize("chains", [21, 300])
+def test_problems_of_different_sizes_run_side_by_side(chains):
+    """With many chains, those of one group lie side by side, whatever their sizes."""
     problems = [knapsack(d, m, seed=d) for d, m in ((5, 2), (12, 3), (40, 7), (9, 1))]
     thetas = [scores(p.size, seed=p.size) for p in problems]
-    cpu, dev = both(problems, thetas, steps=800, chains=21)
+    cpu, dev = both(problems, thetas, steps=800, chains=chains)
     assert_same(cpu, dev)
+
+
+@gpu
+@pytest.mark.parametrize("name", ["mixture of flips", "guided knapsack", "routing"])
+def test_many_chains_of_many_groups_visit_the_same_states(name):
+    problem, index = PROBLEMS[name](), np.random.default_rng(0).permutation(1000)[:40]
+    assert_same(*both(problem, scores(40, D), steps=200, chains=50, seed=3, index=index))
+
+
+@gpu
+def test_ranges_of_chains_share_a_time_limit(monkeypatch):
+    from movegrad.cuda import memory
+
+    monkeypatch.setattr(memory, "room", lambda arrays, wanted: 20_000)
+    problem, theta = knapsack(), scores(2, D).cuda()
+    mg.sample(problem, theta, steps=10, chains=100)
+    begin = perf_counter()
+    out = mg.sample(problem, theta, time_limit=0.2, chains=100)
+    assert perf_counter() - begin < 2.0  # of some 20 ranges
+    assert out.info.steps.shape == (200,)
+    assert len(np.unique(out.info.steps)) > 1  # each range has its own
+
+
+@gpu
+def test_words_of_training_calls_do_not_pile_up():
+    from movegrad.cuda import memory
+
+    problem, theta = knapsack(), scores(3000, D).cuda()
+    for call in range(3):
+        mg.sample(problem, theta, steps=5, call=call, index=np.arange(3000) + call)
+    kept = memory._kept.cache_info().currsize
+    for call in range(3, 20):
+        mg.sample(problem, theta, steps=5, call=call, index=np.arange(3000) + call)
+    assert memory._kept.cache_info().currsize <= kept + 17  # a few words for each call, no arrays of examples
+    assert memory._KEPT_BYTES * memory._kept.cache_info().maxsize <= 1 << 22
+
+
+@gpu
+def test_routes_of_a_solution_on_the_gpu():
+    found = mg.solve(vrp(), scores(2, D).cuda(), steps=2000)
+    assert found.solution.is_cuda
+    assert found.routes == mg.solve(vrp(), scores(2, D), steps=2000).routes
 
 
 @gpu

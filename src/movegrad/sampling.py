@@ -22,7 +22,7 @@ from movegrad._calls import (
 )
 from movegrad._validate import NotInSet, choice, encoded, flag, integer_in, positive, sequence, shown
 from movegrad.diagnostics import Info
-from movegrad.engine import BEST_OBJECTIVE, IMPROVE, OBJECTIVE, Batch, Begin, Options, Run, Settings, ragged_batch
+from movegrad.engine import BEST_OBJECTIVE, IMPROVE, OBJECTIVE, Batch, Begin, Options, Run, Settings, on_gpu, place_of, ragged_batch
 from movegrad.problem import Problem
 from movegrad.schedules import Annealing, Hot, Schedule
 
@@ -142,8 +142,8 @@ def _renamed(value: Any, old: str, new: str) -> Any:
     return value
 
 
-def _read(problem: Problem, solution: np.ndarray, name: str) -> Any:
-    known = problem.read(solution)
+def _read(problem: Problem, solution: Any, name: str) -> Any:
+    known = problem.read(place_of(solution).numpy(solution) if on_gpu(solution) else solution)
     if name not in known:
         raise AttributeError(f"a solution of {problem.name} has no {name!r}, but {', '.join(known) or 'nothing to read'}.")
     return known[name]
