@@ -188,7 +188,10 @@ BAD = {
     "start that remembers": (lambda: layer(start=mg.start.Heuristic(mg.start.Persistent())), "start must not remember"),
     "estimator": (lambda: layer(estimator="median"), "estimator must be one of"),
     "reduction": (lambda: mg.jax.FenchelYoungLoss(layer(), reduction="max"), "reduction must be one of"),
-    "guided one-step": (lambda: mg.jax.OneStepLoss(TopK(8, k=3, guided=True)), "problem must not be guided"),
+    "guided one-step": (
+        lambda: mg.jax.OneStepLoss(TopK(8, k=3, guided=True))(np.zeros(8, np.float32), TopK(8, k=3).solution),
+        "guide must be given, since proposals of TopK depend on theta",
+    ),
 }
 
 
