@@ -190,7 +190,7 @@ BAD = {
     "reduction": (lambda: mg.jax.FenchelYoungLoss(layer(), reduction="max"), "reduction must be one of"),
     "guided one-step": (
         lambda: mg.jax.OneStepLoss(TopK(8, k=3, guided=True))(np.zeros(8, np.float32), TopK(8, k=3).solution),
-        "guide must be given, since proposals of TopK depend on theta",
+        r"guide must be given, since proposals of TopK\(8, k=3\) depend on theta",
     ),
 }
 

@@ -316,7 +316,7 @@ def works(platform: str) -> bool:
     return _known[platform]
 
 
-_registered: dict[str, Any] = {}  # XLA holds the address alone
+_registered: list[Any] = []  # XLA has their addresses, and never forgets one
 
 
 def _probe(platform: str) -> bool:
@@ -327,8 +327,8 @@ def _probe(platform: str) -> bool:
 
         run, backend = run_on_gpu, "gpu"
     device = jax.local_devices(backend=backend)[0]
-    made = _registered[platform] = handler(run)
-    capsule = jax.ffi.pycapsule(c.cast(made, c.c_void_p).value)
+    _registered.append(handler(run))
+    capsule = jax.ffi.pycapsule(c.cast(_registered[-1], c.c_void_p).value)
     jax.ffi.register_ffi_target(TARGET, capsule, platform="cpu" if platform == "cpu" else "CUDA")
     number, x = np.int64(number_of(_twice)), np.arange(6, dtype=np.float32).reshape(2, 3)
     shape = (jax.ShapeDtypeStruct(x.shape, x.dtype),)
