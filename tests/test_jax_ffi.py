@@ -16,7 +16,7 @@ jnp = jax.numpy
 
 import movegrad as mg  # noqa: E402
 from movegrad import _jax_ffi as ffi  # noqa: E402
-from movegrad.problems import Knapsack, TopK  # noqa: E402
+from movegrad.problems import TopK  # noqa: E402
 
 TOP = TopK(8, k=3)
 KEY = jax.random.key(5)
@@ -78,7 +78,7 @@ def test_results_have_the_dtype_of_theta(dtype, way):
 
 
 def test_sixty_four_bits(way):
-    with jax.enable_x64(True):
+    with (jax if hasattr(jax, "enable_x64") else jax.experimental).enable_x64(True):
         layer, theta = mg.jax.LocalSearchLayer(TOP, steps=30), jnp.asarray(scores(2, 8, dtype=np.float64))
         out, index = jax.jit(layer)(theta, KEY), jnp.asarray([2**40, 7])
         assert out.dtype == np.float64
@@ -196,7 +196,7 @@ class Made:
     def __init__(self, function, arrays, results, major=0, size=0, number=None, extension=None, stage=ffi.EXECUTE):
         self.errors = []
 
-        @ffi.Api.create_error.type if hasattr(ffi.Api.create_error, "type") else dict(ffi.Api._fields_)["create_error"]
+        @dict(ffi.Api._fields_)["create_error"]
         def create(pointer):
             self.errors.append((pointer.contents.message.decode(), pointer.contents.code))
             return 77
@@ -256,7 +256,11 @@ def test_shapes_of_any_rank():
     for shape in ((), (2,), (2, 0), (2, 3, 4)):
         a = np.full(shape, 3.0, np.float32)
         made = Made(Plus(), [a], [])
-        seen = ffi.array_at(made.frame.operands.buffers[0].contents) if a.size else ffi.described(made.frame.operands.buffers[0].contents)
+        seen = (
+            ffi.array_at(made.frame.operands.buffers[0].contents)
+            if a.size
+            else ffi.described(made.frame.operands.buffers[0].contents)
+        )
         assert (seen.shape if a.size else seen[1]) == shape
 
 
@@ -320,16 +324,22 @@ def test_where_a_handler_does_not_work_the_callback_does(monkeypatch):
 
 def test_an_executable_holds_what_it_calls_and_lets_it_go(monkeypatch):
     monkeypatch.setenv(ffi.SWITCH, "cpu")
-    problem = TopK(8, k=2)
-    run = jax.jit(lambda theta: mg.jax.LocalSearchLayer(problem, steps=3)(theta, KEY))
+    held = []
+
+    def layer(theta):
+        problem = TopK(8, k=2)
+        held.append(weakref.ref(problem))
+        return mg.jax.LocalSearchLayer(problem, steps=3)(theta, KEY)
+
+    run = jax.jit(layer)
     first = run(jnp.zeros(8))
     gc.collect()
     np.testing.assert_array_equal(run(jnp.zeros(8)), first)  # the layer is gone, its call is not
-    gone = weakref.ref(problem)
-    del run, problem, first
+    assert [there() is not None for there in held] == [True]
+    del run, first
     jax.clear_caches()
     gc.collect()
-    assert gone() is None
+    assert held[0]() is None
 
 
 # --- shards --------------------------------------------------------------------------------------------------------------
@@ -399,3 +409,57 @@ def test_shards_have_the_numbers_of_the_whole(switch):
     found = subprocess.run([sys.executable, "-c", SHARDS], env=os.environ | flags, capture_output=True, text=True, timeout=600)
     assert found.returncode == 0, found.stderr[-3000:]
     assert found.stdout.split() == ["done", str(switch == "cpu")]
+
+
+# --- on a GPU ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_buffer_on_a_gpu_is_described_as_libraries_exchange_them():
+    from movegrad._jax_gpu import Memory
+
+    for dtype, seen in ((np.float32, "<f4"), (np.uint32, "<i4"), (np.uint8, "|u1"), (np.bool_, "|b1"), (jnp.bfloat16, "<i2")):
+        array = np.zeros((2, 3), dtype)
+        buffer = Made(Plus(), [array], []).frame.operands.buffers[0].contents
+        interface = Memory(buffer).__cuda_array_interface__
+        assert interface["data"] == (array.ctypes.data, False)
+        assert (interface["shape"], interface["typestr"], interface["strides"]) == ((2, 3), seen, None)
+
+
+def test_the_stream_is_that_of_the_frame():
+    made = Made(Plus(), [], [])
+
+    @dict(ffi.Api._fields_)["stream"]
+    def stream(pointer):
+        arguments = pointer.contents
+        assert arguments.struct_size == c.sizeof(ffi.StreamArguments)
+        if arguments.context != 12:
+            return 1
+        arguments.stream = 34
+        return None
+
+    made.api.stream = stream
+    made.frame.context = 12
+    assert ffi.stream_of(made.frame) == 34
+    made.frame.context = 13
+    with pytest.raises(RuntimeError, match="XLA must have a stream"):
+        ffi.stream_of(made.frame)
+
+
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs JAX with a GPU")
+def test_compiled_calls_on_a_gpu_agree_with_torch():
+    torch = pytest.importorskip("torch")
+    if not ffi.in_use():
+        pytest.skip(f"needs custom calls on the GPU: {ffi.why_not}")
+    theta, v = scores(5, 8), scores(5, 8, seed=1)
+    layer, key = mg.jax.LocalSearchLayer(TOP, steps=100, chains=3), jax.random.key(3)
+    mean, ends = jax.jit(lambda t: layer(t, key, ends=True))(theta)
+    leaf = torch.from_numpy(theta).cuda().requires_grad_()
+    other = mg.torch.LocalSearchLayer(TOP, steps=100, chains=3, seed=3)
+    expected = other(leaf)
+    (product,) = torch.autograd.grad(expected, leaf, torch.from_numpy(v).cuda())
+    np.testing.assert_array_equal(mean, expected.detach().cpu().numpy())
+    np.testing.assert_array_equal(ends, mg.sample(TOP, leaf.detach(), steps=100, chains=3, seed=3).solutions.cpu().numpy())
+    pulled = jax.jit(lambda t: jax.vjp(lambda t: layer(t, key), t)[1](v)[0])(theta)
+    np.testing.assert_allclose(pulled, product.cpu().numpy(), rtol=1e-6, atol=1e-7)
+    with pytest.raises(Exception, match="theta must be finite, got nan"):
+        jax.jit(layer)(jnp.full(8, jnp.nan), key).block_until_ready()

@@ -53,7 +53,7 @@ class Extension(c.Structure):
 
 
 Extension._fields_ = [("struct_size", c.c_size_t), ("type", c.c_int), ("next", c.POINTER(Extension))]
-_HEAD = [("struct_size", c.c_size_t), ("extension", c.POINTER(Extension))]
+_HEAD: list[Any] = [("struct_size", c.c_size_t), ("extension", c.POINTER(Extension))]
 
 
 class Version(c.Structure):
@@ -161,8 +161,8 @@ def handler(run: Run) -> Any:
             return None  # there is no way to say so: `works` finds that nothing was written
         try:
             if frame.extension:
-                return _introduce(frame)
-            if frame.stage == EXECUTE:
+                _introduce(frame)
+            elif frame.stage == EXECUTE:
                 run(frame, _function_of(frame))
         except BaseException as error:  # also Ctrl-C: nothing may leave this function
             return _error(frame, error)
@@ -197,6 +197,14 @@ def _error(frame: Frame, error: BaseException) -> int:
     code = INVALID_ARGUMENT if known else CANCELLED if isinstance(error, KeyboardInterrupt) else INTERNAL
     arguments = ErrorArguments(c.sizeof(ErrorArguments), None, text.encode(), code)
     return frame.api.contents.create_error(c.byref(arguments))
+
+
+def stream_of(frame: Frame) -> int:
+    """Handle of the stream on which a call is to work; 0 is the default one."""
+    arguments = StreamArguments(c.sizeof(StreamArguments), None, frame.context, None)
+    if frame.api.contents.stream(c.byref(arguments)):
+        raise RuntimeError("XLA must have a stream for a call on a GPU, got none.")
+    return arguments.stream or 0
 
 
 # --- on the CPU ------------------------------------------------------------------------------------------------------------
@@ -296,6 +304,7 @@ def in_use() -> bool:
 
 
 _known: dict[str, bool] = {}
+why_not: dict[str, str] = {}  # for a person to look at
 _knowing = Lock()
 
 
@@ -305,8 +314,8 @@ def works(platform: str) -> bool:
     def probe() -> None:
         try:
             _known[platform] = _probe(platform)
-        except Exception:  # whatever it is, there is another way
-            _known[platform] = False
+        except Exception as error:  # whatever it is, there is another way
+            _known[platform], why_not[platform] = False, f"{type(error).__name__}: {error}"
 
     with _knowing:
         if platform not in _known:

@@ -33,7 +33,7 @@ class Call:
     """A function of arrays, told apart by identity."""
 
     task: Callable[["Call", "Given"], Sequence[Any]]  # one of those below
-    problem: Problem | tuple[Problem, ...]  # the second: one for each row of θ, padded to the largest
+    problem: Any  # a Problem, or a tuple of them: one for each row of θ, padded to the largest
     settings: Settings
     start: Any  # where chains begin, unless that is an operand
     improve: bool  # what is an operand is improved before
@@ -57,7 +57,7 @@ class Given:
     def __init__(self, call: Call, arrays: Sequence[Any]) -> None:
         self.call, self._arrays = call, dict(zip(call.names, arrays, strict=True))
         theta, axes = self._arrays["theta"], call.axes[call.names.index("theta")]
-        self.place = place_of(theta) if on_gpu(theta) else HOST
+        self.place: Any = place_of(theta) if on_gpu(theta) else HOST
         self._lead = tuple(theta.shape[: theta.ndim - axes])
         self.groups, self.shape = prod(self._lead), tuple(theta.shape[theta.ndim - axes : -1])
         self.examples = prod(self.shape)  # of a group
@@ -181,9 +181,13 @@ def difference(call: Call, given: Given) -> Sequence[Any]:
 def _ragged_difference(call: Call, given: Given) -> Sequence[Any]:
     problems = given.problem
     if call.y_is == "mean":
-        observed, statistics = None, [
-            given.place.vectors(y, "y", p.size) for p, y in zip(problems, given.each("y", [p.size for p in problems]), strict=True)
-        ]
+        observed, statistics = (
+            None,
+            [
+                given.place.vectors(y, "y", p.size)
+                for p, y in zip(problems, given.each("y", [p.size for p in problems]), strict=True)
+            ],
+        )
     else:
         rows = given.each("y", [len(p.solution) for p in problems])
         found = [observe(p, y[None]) for p, y in zip(problems, rows, strict=True)]

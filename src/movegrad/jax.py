@@ -5,7 +5,7 @@ GPU they run on XLA's stream. Eager, jitted or vmapped, the same arguments give 
 
 Functions are pure, and keys explicit: draws depend on (key, number of the example, number of the chain) alone. What follows:
 
-* ``jax.random.key(n)`` gives the numbers of seed n in the other front ends. The same key twice gives the same draws twice: split it.
+* ``jax.random.key(n)`` gives the numbers of seed n in the other front ends. The same key gives the same draws again: split it.
 * Examples of a call are numbered 0, 1, … in the order of the leading axes of θ, unless ``index`` numbers them.
 * Under ``vmap`` all examples run as one batch, and each gets what it would get alone: numbers begin at 0 again for each of them, so
   that examples with the same key and θ get the same draws. Map over keys, too, or over ``index``.
@@ -286,7 +286,7 @@ class OneStepLoss:
             raise ValueError(f"guide must be given, since proposals of {self.problem.name} depend on theta, got None.")
         theta = _theta(theta, self.problem)
         y = _observations(y, theta, self.problem, "solution")
-        guide = None if guide is None else _like(guide, "guide", theta)
+        guide = None if guide is None else _guide(guide, theta, self.problem)
         if y.ndim > theta.ndim:
             theta = jnp.broadcast_to(theta, (len(y), self.problem.size))
             guide = None if guide is None else jnp.broadcast_to(guide, theta.shape)
@@ -462,7 +462,7 @@ class _Arguments:
 
     def take_guide(self, guide: Any) -> "_Arguments":
         if guide is not None:
-            self.operands["guide"] = _like(guide, "guide", self.operands["theta"])
+            self.operands["guide"] = _guide(guide, self.operands["theta"], self.problem)
         return self
 
     def take_index(self, index: Any) -> "_Arguments":
@@ -492,7 +492,7 @@ class _Arguments:
 
     def _solutions(self, start: Any) -> jax.Array:
         """(…, 1 or chains, size)"""
-        array = _padded(start, self.problem, "start", [len(p.solution) for p in _each(self.problem)])
+        array = _padded(start, self.problem, "start", [len(p.solution) for p in _each(self.problem)], encode=True)
         if array.shape == (self.size,):
             return jnp.broadcast_to(array, (*self.shape, 1, self.size))
         if array.shape == (*self.shape, self.size):
@@ -571,42 +571,43 @@ def _theta(theta: Any, problem: Any) -> jax.Array:
     return jnp.where(np.arange(d) < np.array(sizes)[:, None], theta, 0)  # whatever the padding is
 
 
+def _guide(guide: Any, theta: jax.Array, problem: Any) -> jax.Array:
+    array = _padded(guide, problem, "guide", [p.size for p in _each(problem)])
+    if array.shape != theta.shape or not jnp.issubdtype(array.dtype, jnp.floating):
+        raise ValueError(f"guide must be a floating array of shape {theta.shape}, as theta is, got {array.shape} of {array.dtype}.")
+    return array
+
+
 def _observations(y: Any, theta: jax.Array, problem: Any, y_is: str) -> jax.Array:
     """y of the leading axes of θ, or many for one θ."""
     sizes = [p.size if y_is == "mean" else len(p.solution) for p in _each(problem)]
-    y, shape = _padded(y, problem, "y", sizes), (*theta.shape[:-1], max(sizes))
-    if y.shape != shape and not (theta.ndim == 1 and y.ndim == 2 and y.shape[-1] == shape[-1] and len(y) > 0):
+    y, shape = _padded(y, problem, "y", sizes, encode=y_is == "solution"), (*theta.shape[:-1], max(sizes))
+    many = theta.ndim == 1 and y.ndim == 2 and y.shape[-1] == shape[-1] and y.size > 0
+    if y.shape != shape and not many:
         raise ValueError(f"y must have shape {shape}, got {y.shape} for theta of shape {theta.shape}.")
     return y
 
 
-def _like(value: Any, name: str, theta: jax.Array) -> jax.Array:
-    """An array of the shape of θ."""
-    array = _padded(value, None, name, []) if isinstance(value, (list, tuple)) else _jax_array(value, name)
-    if array.ndim == 2 and array.shape[0] == theta.shape[0] and array.shape[-1] < theta.shape[-1] and isinstance(value, (list, tuple)):
-        array = jnp.pad(array, ((0, 0), (0, theta.shape[-1] - array.shape[-1])))
-    if array.shape != theta.shape or not jnp.issubdtype(array.dtype, jnp.floating):
-        raise ValueError(f"{name} must be a floating array of shape {theta.shape}, as theta is, got {array.shape} of {array.dtype}.")
-    return array
-
-
-def _padded(value: Any, problem: Any, name: str, sizes: Sequence[int]) -> jax.Array:
+def _padded(value: Any, problem: Any, name: str, sizes: Sequence[int], encode: bool = False) -> jax.Array:
     """An array of JAX; a sequence of them for a sequence of problems is padded with 0."""
-    if isinstance(problem, Problem) and name != "theta":
-        value = value if isinstance(value, jax.Array) else encoded(problem, value, name)
-    if isinstance(problem, Problem) or not isinstance(value, (list, tuple)):
+
+    def read(problem: Problem, value: Any, name: str) -> jax.Array:
+        value = encoded(problem, value, name) if encode and not isinstance(value, jax.Array) else value
         return _jax_array(value, name)
-    rows = [_jax_array(v, f"{name}[{e}]") for e, v in enumerate(value)]
-    if problem is not None:
-        rows = [
-            _jax_array(v if isinstance(v, jax.Array) or name == "theta" else encoded(p, v, name), f"{name}[{e}]")
-            for e, (p, v) in enumerate(zip(problem, listed(value, name, len(problem), "problems"), strict=True))
-        ]
-        for e, (row, size) in enumerate(zip(rows, sizes, strict=True)):
-            if row.ndim == 0 or row.shape[-1] != size:
-                raise ValueError(f"{name}[{e}] must have a last axis of {size} entries, got shape {row.shape}.")
-    width = max(row.shape[-1] for row in rows)
-    return jnp.stack([jnp.pad(row, [(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])]) for row in rows])
+
+    if isinstance(problem, Problem):
+        return read(problem, value, name)
+    if not isinstance(value, (list, tuple)):
+        return _jax_array(value, name)
+    values, width, rows = listed(value, name, len(problem), "problems"), max(sizes), []
+    for e, (one, entry, size) in enumerate(zip(problem, values, sizes, strict=True)):
+        row = read(one, entry, f"{name}[{e}]")
+        if row.ndim == 0 or row.shape[-1] != size:
+            raise ValueError(f"{name}[{e}] must have a last axis of {size} entries, got shape {row.shape}.")
+        rows.append(jnp.pad(row, [*[(0, 0)] * (row.ndim - 1), (0, width - size)]))
+    if len({row.shape for row in rows}) > 1:
+        raise ValueError(f"{name} must have the same axes for each problem, got shapes {[row.shape for row in rows]} with padding.")
+    return jnp.stack(rows)
 
 
 def _sizes(theta: Sequence[Any]) -> list[int]:
@@ -617,7 +618,7 @@ def _whole_numbers(value: Any, name: str) -> jax.Array:
     array = _jax_array(value, name)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise ValueError(f"{name} must be integers, got {array.dtype}.")
-    if not isinstance(value, jax.Array) and not np.array_equal(np.asarray(array), np.asarray(value)):
+    if not isinstance(value, jax.Array) and np.max(np.abs(value), initial=0) > np.iinfo(array.dtype).max:
         raise ValueError(f"{name} must be integers below 2**31 unless jax_enable_x64 is set, got {shown(value)}.")
     return array
 
@@ -641,7 +642,7 @@ def _axes_of_shards(arrays: Any) -> dict[str, int]:
 
     Where JAX knows over which axes arrays vary, these: the same arguments give the same results on all shards. Else all axes.
     """
-    mesh = getattr(jax.sharding, "get_abstract_mesh", lambda: None)()
+    mesh: Any = getattr(jax.sharding, "get_abstract_mesh", lambda: None)()
     names = [name for name in getattr(mesh, "axis_names", ()) if name in getattr(mesh, "manual_axes", ())]
     if names and _varying(jax.lax.axis_index(names[0])):
         varying = frozenset().union(*map(_varying, arrays))
@@ -661,4 +662,5 @@ def _vary(array: jax.Array, axes: tuple[str, ...]) -> jax.Array:
     more = tuple(axis for axis in axes if axis not in _varying(array))
     if not more:
         return array
-    return jax.lax.pcast(array, more, to="varying") if hasattr(jax.lax, "pcast") else jax.lax.pvary(array, more)
+    lax: Any = jax.lax  # which had another name for it
+    return lax.pcast(array, more, to="varying") if hasattr(lax, "pcast") else lax.pvary(array, more)
