@@ -1,9 +1,9 @@
-"""Calls of XLA on a GPU, for :mod:`movegrad._jax_ffi`: buffers become tensors of PyTorch (or arrays of CuPy) that share their memory.
+"""Calls of XLA on a GPU, for :mod:`movegrad._jax_ffi`: buffers become tensors of PyTorch, or arrays of CuPy, on the same memory.
 
 So chains run as those of PyTorch do, by the same kernels, on the stream that XLA gives: what is queued before and after keeps its
-order, and θ, solutions and results never leave the device. The host reads keys and ``index``, and waits once at the end of each call
-for what was wrong: an error ends the call that it belongs to. Workspace is memory of PyTorch (or CuPy); where JAX takes nearly all
-of a GPU in advance, ``XLA_PYTHON_CLIENT_MEM_FRACTION`` leaves some.
+order, and θ, solutions and results never leave the device. The host reads keys and ``index``, and waits once at the end of each
+call for what was wrong: an error ends the call that it belongs to. Workspace is memory of PyTorch or CuPy; where JAX takes nearly
+all of a GPU in advance, ``XLA_PYTHON_CLIENT_MEM_FRACTION`` leaves some.
 """
 
 from collections.abc import Iterator
