@@ -256,6 +256,10 @@ def test_starts_of_a_loss_agree_with_torch(start, jitted):
     mapped = jax.vmap(jax.grad(lambda t, y, k: ours(t, y, k)))(jnp.asarray(theta), y, jax.random.split(key, 3))
     alone = [jax.grad(ours)(t, z, k) for t, z, k in zip(jnp.asarray(theta), y, jax.random.split(key, 3), strict=True)]
     np.testing.assert_allclose(mapped, jnp.stack(alone), rtol=1e-6, atol=1e-7)
+    batches, ys, keys = jnp.asarray(scores(2, 3, 8)), np.stack([y, y[::-1]]), jax.random.split(key, 2)
+    mapped = jax.vmap(jax.grad(lambda t, y, k: ours(t, y, k)))(batches, ys, keys)
+    alone = [jax.grad(ours)(t, z, k) for t, z, k in zip(batches, ys, keys, strict=True)]
+    np.testing.assert_allclose(mapped, jnp.stack(alone), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("jitted", [False, True])
@@ -349,11 +353,12 @@ def test_ragged_batches_agree_with_torch(jitted):
     again = wrap(lambda t, s: ours(t, key, start=s))(padded, ends)
     follow = theirs(leaves, start=[np.asarray(s)[:, :d] for s, d in zip(ends, sizes, strict=True)], call=0)
     weights = scores(3, 8, seed=9)
-    product = wrap(jax.grad(lambda t: (ours(t, key) * weights).sum()))(jnp.nan_to_num(padded))
+    product = wrap(jax.grad(lambda t: (ours(t, key) * weights).sum()))(padded)
     pulled = torch.autograd.grad(
         sum((m * torch.from_numpy(w[:d])).sum() for m, w, d in zip(expected, weights, sizes, strict=True)), leaves
     )
-    loss = wrap(jax.grad(lambda t: mg.jax.FenchelYoungLoss(ours)(t, y, key)))(jnp.nan_to_num(padded))
+    loss = wrap(jax.grad(lambda t: mg.jax.FenchelYoungLoss(ours)(t, y, key)))(padded)
+    assert np.isfinite(wrap(lambda t: mg.jax.FenchelYoungLoss(ours)(t, y, key))(padded))
     fresh = mg.torch.LocalSearchLayer(RAGGED, seed=SEED, **settings)
     lost = torch.autograd.grad(mg.torch.FenchelYoungLoss(fresh)(leaves, y), leaves)
     for e, d in enumerate(sizes):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,15 @@ def test_a_scan_of_jitted_calls_continues_chains(way):
     for seed in seeds:
         mg.sample(TOP, np.asarray(theta), steps=3, chains=2, start=memory, seed=seed % 2**63)
     np.testing.assert_array_equal(state, [memory.ends[0], memory.ends[1]])
+
+
+def test_threads_may_call_what_was_compiled_while_chains_use_threads():
+    layer, theta = mg.jax.LocalSearchLayer(TOP, steps=3000, chains=4), jnp.asarray(scores(4, 8))
+    run, keys = jax.jit(layer), jax.random.split(KEY, 6)
+    expected = [layer(theta, key) for key in keys]
+    with ThreadPoolExecutor(3) as pool:
+        for found, wanted in zip(pool.map(lambda key: run(theta, key), keys), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 # --- one batch -----------------------------------------------------------------------------------------------------------
@@ -331,13 +341,13 @@ def test_an_executable_holds_what_it_calls_and_lets_it_go(monkeypatch):
         held.append(weakref.ref(problem))
         return mg.jax.LocalSearchLayer(problem, steps=3)(theta, KEY)
 
-    run = jax.jit(layer)
+    run = jax.jit(layer).lower(jnp.zeros(8)).compile()
     first = run(jnp.zeros(8))
+    jax.clear_caches()
     gc.collect()
     np.testing.assert_array_equal(run(jnp.zeros(8)), first)  # the layer is gone, its call is not
     assert [there() is not None for there in held] == [True]
     del run, first
-    jax.clear_caches()
     gc.collect()
     assert held[0]() is None
 

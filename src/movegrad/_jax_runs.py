@@ -21,6 +21,9 @@ from movegrad.problem import Problem
 from movegrad.sampling import one_step
 
 
+_WORD, _SEED = 2**32 - 1, 2**63 - 1  # bits of a word of a key, and of a seed
+
+
 class Result(NamedTuple):
     """Shape, without axes of ``vmap``, and dtype."""
 
@@ -90,8 +93,8 @@ class Given:
     @cached_property
     def seeds(self) -> np.ndarray:
         """(groups,)"""
-        words = self.on_host("key").astype(np.uint32).astype(np.uint64)
-        return (((words[:, 0] << np.uint64(32)) | words[:, 1]) & np.uint64(2**63 - 1)).astype(np.int64)
+        words = self.on_host("key").astype(np.int64) & _WORD
+        return (words[:, 0] << 32 | words[:, 1]) & _SEED
 
     @cached_property
     def indices(self) -> np.ndarray:
@@ -103,6 +106,9 @@ class Given:
     @property
     def seed_and_index(self) -> tuple[int, np.ndarray]:
         """One seed for all examples, and the number of each."""
+        if self.groups == 1 and "index" not in self:  # the usual call is short
+            high, low = self.on_host("key")[0].tolist()
+            return ((high & _WORD) << 32 | (low & _WORD)) & _SEED, np.arange(self.examples)
         seeds, indices = self.seeds, self.indices
         if self.groups == 1 or (seeds == seeds[0]).all():
             return int(seeds[0]), indices.reshape(-1)

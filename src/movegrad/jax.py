@@ -668,7 +668,7 @@ def _axes_of_shards(mesh: Any, names: list[str], arrays: Any) -> dict[str, int]:
 def _varying(array: Any) -> frozenset[str]:
     """Axes of the mesh over which an array is known to vary."""
     kind = jax.typeof(array) if hasattr(jax, "typeof") else None
-    kind = getattr(kind, "manual_axis_type", kind)
+    kind = getattr(kind, "manual_axis_type", getattr(kind, "mat", kind))  # names of several versions
     return getattr(kind, "varying", getattr(kind, "vma", frozenset()))
 
 
