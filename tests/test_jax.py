@@ -373,6 +373,31 @@ def test_ragged_batches_agree_with_torch(jitted):
     np.testing.assert_array_equal(both[1], ours(2.0 * padded, keys[1]))
 
 
+def test_a_problem_of_the_call_replaces_that_of_the_layer():
+    key, theta = jax.random.key(SEED), scores(2, 6)
+    made, other = mg.jax.LocalSearchLayer(TopK(8, k=3), steps=9), TopK(6, k=2)
+    expected = mg.jax.LocalSearchLayer(other, steps=9)(theta, key)
+    for wrap in (jax.jit, lambda f: f):
+        np.testing.assert_array_equal(wrap(lambda t: made(t, key, problem=other))(theta), expected)
+        assert wrap(lambda t: made(t, key))(scores(2, 8)).shape == (2, 8)
+    several = [other, TopK(6, k=3)]
+    np.testing.assert_array_equal(made(theta, key, problem=several), mg.jax.LocalSearchLayer(several, steps=9)(theta, key))
+    y = np.array([p.solution for p in several])
+    loss = mg.jax.FenchelYoungLoss(made)(theta, y, key, problem=several)
+    assert loss == mg.jax.FenchelYoungLoss(mg.jax.LocalSearchLayer(several, steps=9))(theta, y, key)
+
+
+def test_nested_vmaps_along_any_axes():
+    made, theta, keys = layer(chains=2), jnp.asarray(scores(4, 8, 3, 2)), jax.random.split(jax.random.key(0), (3, 4))
+    inner = jax.vmap(lambda t, k, i: made(t, k, index=i), in_axes=(1, 0, None), out_axes=1)  # over the axis of 3 of θ
+    nested = jax.jit(jax.vmap(jax.vmap(inner, in_axes=(0, 1, 0)), in_axes=(3, None, None)))
+    numbers = jnp.arange(4) * 10
+    out = nested(theta, keys, numbers)
+    assert out.shape == (2, 4, 8, 3)
+    for a, b, c in ((0, 0, 0), (1, 3, 2), (1, 2, 1)):
+        np.testing.assert_array_equal(out[a, b, :, c], made(theta[b, :, c, a], keys[c, b], index=numbers[b]))
+
+
 def test_a_layer_pickles_and_copies_without_what_was_compiled():
     import pickle
 

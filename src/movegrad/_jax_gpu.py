@@ -8,6 +8,8 @@ all of a GPU in advance, ``XLA_PYTHON_CLIENT_MEM_FRACTION`` leaves some.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -45,11 +47,15 @@ def run_on_gpu(frame: Frame, function: Function) -> None:
             _view(results.buffers[n].contents)[...] = value
 
 
-def _view(buffer: Buffer) -> Any:
-    memory = Memory(buffer)
-    if find_spec("torch") is not None:
-        import torch
+@cache
+def _torch() -> Any:
+    """PyTorch, if it is there: as for arrays of JAX elsewhere (``cuda/arrays.py``)."""
+    return import_module("torch") if find_spec("torch") is not None else None
 
+
+def _view(buffer: Buffer) -> Any:
+    memory, torch = Memory(buffer), _torch()
+    if torch is not None:
         tensor = torch.as_tensor(memory)
         return tensor.view(torch.bfloat16) if memory.dtype.name == "bfloat16" else tensor
     import cupy
@@ -60,9 +66,8 @@ def _view(buffer: Buffer) -> Any:
 @contextmanager
 def _stream(handle: int, array: Any) -> Iterator[None]:
     """Make it the current stream of the library."""
-    if hasattr(array, "is_cuda"):
-        import torch
-
+    torch = _torch()
+    if torch is not None:
         with torch.cuda.device(array.device), torch.cuda.stream(torch.cuda.ExternalStream(handle, device=array.device)):
             yield
     else:

@@ -20,7 +20,6 @@ from movegrad.engine import HOST, Options, Run, Settings, on_gpu, place_of, renu
 from movegrad.problem import Problem
 from movegrad.sampling import one_step
 
-
 _WORD, _SEED = 2**32 - 1, 2**63 - 1  # bits of a word of a key, and of a seed
 
 

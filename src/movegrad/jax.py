@@ -89,7 +89,7 @@ class LocalSearchLayer:
         start: Any = "random",
         estimator: str = "mean",
     ) -> None:
-        self.problem: Any = problem if isinstance(problem, Problem) else tuple(problems_of(problem))
+        self.problem = _one_or_all(problem)
         choice(estimator, "estimator", ESTIMATORS)
         if isinstance(schedule, Annealing):
             raise ValueError(f"schedule must be a callable k → t, since a layer runs its chains again, got {schedule}.")
@@ -101,7 +101,15 @@ class LocalSearchLayer:
         self._calls = _Calls()
 
     def __call__(
-        self, theta: Any, key: jax.Array, *, start: Any = None, index: Any = None, guide: Any = None, ends: bool = False
+        self,
+        theta: Any,
+        key: jax.Array,
+        *,
+        problem: Problems | None = None,
+        start: Any = None,
+        index: Any = None,
+        guide: Any = None,
+        ends: bool = False,
     ) -> Any:
         """Estimate ŷ_t(θ) with the randomness of a key.
 
@@ -111,8 +119,8 @@ class LocalSearchLayer:
             θ. For a sequence of problems (E, largest d), padded with anything; or a sequence of (dᵢ,).
         key : one key of ``jax.random.key``
             The same key gives the same numbers.
-        start : optional
-            Instead of that of the layer. Solutions are (size,), (…, size) or (…, chains, size), and may be traced;
+        problem, start : optional
+            Instead of those of the layer. Solutions are (size,), (…, size) or (…, chains, size), and may be traced;
             ``movegrad.start.Heuristic(solutions)`` improves them before.
         index : (…) or (E,) integers, optional
             Numbers of the examples, on which draws depend.
@@ -128,9 +136,10 @@ class LocalSearchLayer:
         ends : array (…, chains, size), if asked for
             Padded with 0 where problems have different sizes.
         """
-        sizes = None if isinstance(self.problem, Problem) or not isinstance(theta, (list, tuple)) else _sizes(theta)
-        theta, ends = _theta(theta, self.problem), flag(ends, "ends")
-        given = _Arguments(self.problem, theta, self.settings.chains)
+        problem = self.problem if problem is None else _one_or_all(problem)
+        in_list = not isinstance(problem, Problem) and isinstance(theta, (list, tuple))
+        theta, ends = _theta(theta, problem), flag(ends, "ends")
+        given = _Arguments(problem, theta, self.settings.chains)
         given.take("key", _bits(key)).take_start(start, self.start, LAYER_STARTS).take_index(index).take_guide(guide)
         given.number_across_shards()
         forward = given.call(self, runs.mean, given.like_theta, *[given.ends] * ends)
@@ -139,7 +148,7 @@ class LocalSearchLayer:
         else:
             backward = given.call(self, runs.product, given.like_theta, direction=theta.ndim)
             out = _expectation((forward, backward), *given.apart)
-        mean = out[0] if sizes is None else [row[:d] for row, d in zip(out[0], sizes, strict=True)]
+        mean = [row[: p.size] for row, p in zip(out[0], _each(problem), strict=True)] if in_list else out[0]
         return (mean, out[1]) if ends else mean
 
 
@@ -193,6 +202,7 @@ class FenchelYoungLoss:
         y: Any,
         key: jax.Array,
         *,
+        problem: Problems | None = None,
         start: Any = None,
         index: Any = None,
         guide: Any = None,
@@ -210,8 +220,8 @@ class FenchelYoungLoss:
             for a sequence of problems, as θ is, or a sequence.
         key, index, guide, ends : as in :meth:`LocalSearchLayer.__call__`
             What draws depend on, what guided moves look at, and where chains ended.
-        start, y_is : optional
-            Instead of those of the loss; solutions may be traced.
+        problem, start, y_is : optional
+            Instead of those of the layer and the loss; solutions to start at may be traced.
 
         Returns
         -------
@@ -220,7 +230,8 @@ class FenchelYoungLoss:
         ends : array (…, chains, size), if asked for
             As for a layer.
         """
-        layer, problem = self.layer, self.layer.problem
+        layer = self.layer
+        problem = layer.problem if problem is None else _one_or_all(problem)
         y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
         theta, ends = _theta(theta, problem), flag(ends, "ends")
         y = _observations(y, theta, problem, y_is)
@@ -528,7 +539,8 @@ class _Arguments:
         """What JAX is to call; ``more`` are operands that are not known yet, and their numbers of axes."""
         axes = {name: a.ndim for name, a in self.operands.items()} | more
         settings = owner.settings if settings is None else settings
-        key = (task, id(self.start), self.improve, self.y_is, tuple(axes.items()), results)
+        problems = tuple(map(id, _each(self.problem)))  # and those of objects that the call holds
+        key = (task, problems, id(self.start), self.improve, self.y_is, tuple(axes.items()), results)
 
         def make() -> Call:
             named = settings._replace(start_name="y" if self.start is starts.target else "start")
@@ -536,6 +548,11 @@ class _Arguments:
             return Call(task, *fixed, tuple(axes), tuple(axes.values()), results)
 
         return owner._calls.get_or_make(key, make)
+
+
+def _one_or_all(problem: Problems) -> Any:
+    """A problem, or a tuple of them."""
+    return problem if isinstance(problem, Problem) else tuple(problems_of(problem))
 
 
 def _each(problem: Any) -> Sequence[Problem]:
@@ -618,10 +635,6 @@ def _padded(value: Any, problem: Any, name: str, sizes: Sequence[int], encode: b
     if len({row.shape for row in rows}) > 1:
         raise ValueError(f"{name} must have the same axes for each problem, got shapes {[row.shape for row in rows]} with padding.")
     return jnp.stack(rows)
-
-
-def _sizes(theta: Sequence[Any]) -> list[int]:
-    return [np.shape(t)[-1] if np.ndim(t) else 0 for t in theta]
 
 
 def _whole_numbers(value: Any, name: str) -> jax.Array:
