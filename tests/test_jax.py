@@ -382,6 +382,12 @@ def test_a_problem_of_the_call_replaces_that_of_the_layer():
         assert wrap(lambda t: made(t, key))(scores(2, 8)).shape == (2, 8)
     several = [other, TopK(6, k=3)]
     np.testing.assert_array_equal(made(theta, key, problem=several), mg.jax.LocalSearchLayer(several, steps=9)(theta, key))
+    row = theta[:1]
+    for problem in (other, [other], other):  # one for all rows, or one for each
+        assert made(row, key, problem=problem).shape == (1, 6)
+    assert made(theta, key, problem=other).shape == (2, 6)
+    with pytest.raises(ValueError, match=r"theta must have shape \(1, 6\)"):
+        made(theta, key, problem=[other])
     y = np.array([p.solution for p in several])
     loss = mg.jax.FenchelYoungLoss(made)(theta, y, key, problem=several)
     assert loss == mg.jax.FenchelYoungLoss(mg.jax.LocalSearchLayer(several, steps=9))(theta, y, key)

@@ -1,7 +1,7 @@
 """JAX front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses, under ``jit``, ``grad``, ``vmap`` and ``shard_map``.
 
-It only translates: chains run in compiled kernels, which XLA calls (:mod:`movegrad._jax_ffi`). On the CPU they are threads; on a
-GPU they run on XLA's stream. Eager, jitted or vmapped, the same arguments give the same numbers, bit for bit.
+It only translates: chains run in compiled kernels, which XLA calls (:mod:`movegrad._jax_ffi`; ``MOVEGRAD_JAX_FFI=`` has JAX call
+them back instead, more slowly). On the CPU they are threads; on a GPU they run on XLA's stream. Eager, jitted or vmapped, the same arguments give the same numbers, bit for bit.
 
 Functions are pure, and keys explicit: draws depend on (key, number of the example, number of the chain) alone. What follows:
 
@@ -418,10 +418,8 @@ class _Calls(dict):
 
     MOST = 64
 
-    def __getstate__(self) -> None:
-        return None
-
     def __reduce__(self) -> tuple:
+        """Copies begin without any."""
         return _Calls, ()
 
     def get_or_make(self, key: tuple, make: Callable[[], Call]) -> Call:
@@ -539,8 +537,8 @@ class _Arguments:
         """What JAX is to call; ``more`` are operands that are not known yet, and their numbers of axes."""
         axes = {name: a.ndim for name, a in self.operands.items()} | more
         settings = owner.settings if settings is None else settings
-        problems = tuple(map(id, _each(self.problem)))  # and those of objects that the call holds
-        key = (task, problems, id(self.start), self.improve, self.y_is, tuple(axes.items()), results)
+        alone, problems = isinstance(self.problem, Problem), tuple(map(id, _each(self.problem)))  # of objects that the call holds
+        key = (task, alone, problems, id(self.start), self.improve, self.y_is, tuple(axes.items()), results)
 
         def make() -> Call:
             named = settings._replace(start_name="y" if self.start is starts.target else "start")
