@@ -1,7 +1,8 @@
 """JAX front end: the layer θ ↦ E[T(Y)] and its Fenchel-Young losses, under ``jit``, ``grad``, ``vmap`` and ``shard_map``.
 
 It only translates: chains run in compiled kernels, which XLA calls (:mod:`movegrad._jax_ffi`; ``MOVEGRAD_JAX_FFI=`` has JAX call
-them back instead, more slowly). On the CPU they are threads; on a GPU they run on XLA's stream. Eager, jitted or vmapped, the same arguments give the same numbers, bit for bit.
+them back instead, more slowly). On the CPU they are threads; on a GPU they run on XLA's stream. Eager, jitted or vmapped, the same
+arguments give the same numbers, bit for bit.
 
 Functions are pure, and keys explicit: draws depend on (key, number of the example, number of the chain) alone. What follows:
 
