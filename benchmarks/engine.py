@@ -17,7 +17,9 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
+import jax
 import numpy as np
 import torch
 from baselines import Chain, jax_plain_chain, jax_tuned_chain, numpy_chain
@@ -253,6 +255,49 @@ def layer_calls(effort: Effort) -> Iterator[Row]:
     yield Row("Fenchel-Young loss, forward and backward", "µs", times["loss"])
 
 
+def jax_calls(effort: Effort) -> Iterator[Row]:
+    """The same under ``jax.jit``: by a custom call of XLA, by a callback of JAX, and without jit."""
+    layer, key = mg.jax.LocalSearchLayer(TopK(10, 5), steps=1), jax.random.key(0)
+    theta = jax.numpy.zeros(10)
+    thetas, keys = jax.numpy.zeros((8, 10)), jax.random.split(key, 8)
+
+    def compiled(function: Callable, *arguments: Any, platforms: str = "cpu") -> Measure:
+        with switched(platforms):
+            work = jax.jit(lambda *arguments: function(*arguments))
+            work(*arguments).block_until_ready()
+        return lambda: 1e6 * median(seconds(lambda: work(*arguments).block_until_ready()) for _ in range(effort.calls))
+
+    contenders = {
+        "call": compiled(layer, theta, key),
+        "callback": compiled(layer, theta, key, platforms=""),
+        "nothing": compiled(lambda theta, key: theta + 1, theta, key),
+        "vmap": compiled(jax.vmap(layer), thetas, keys),
+        "eager": lambda: 1e6 * median(seconds(lambda: layer(theta, key).block_until_ready()) for _ in range(effort.calls)),
+    }
+    times = in_turns(contenders, effort.rounds)
+    yield Row("JAX layer under jit, top-k with d = 10, 1 step", "µs", times["call"])
+    yield Row("the same without jit", "µs", times["eager"])
+    yield Row("the same by jax.pure_callback", "µs", times["callback"])
+    yield Row("the same for 8 keys by vmap", "µs", times["vmap"])
+    yield Row("θ + 1 under jit", "µs", times["nothing"])
+    more = [a - b for a, b in zip(times["call"], times["eager"], strict=True)]
+    yield Row("what jit adds to a call without it", "µs", more, "≤ 40")
+    yield Row("pure_callback / custom call", "×", per_round(times["callback"], times["call"]))
+
+
+@contextmanager
+def switched(platforms: str) -> Iterator[None]:
+    """Custom calls of XLA on these platforms alone."""
+    before = os.environ.get("MOVEGRAD_JAX_FFI")
+    os.environ["MOVEGRAD_JAX_FFI"] = platforms
+    try:
+        yield
+    finally:
+        del os.environ["MOVEGRAD_JAX_FFI"]
+        if before is not None:
+            os.environ["MOVEGRAD_JAX_FFI"] = before
+
+
 def time_limits(effort: Effort) -> Iterator[Row]:
     """Time spent on each example over the limit: 32 examples share the threads."""
     problem, theta = Hypercube(D), np.random.default_rng(0).normal(size=(32, D))
@@ -268,7 +313,7 @@ def time_limits(effort: Effort) -> Iterator[Row]:
 
 SECTIONS = (
     partial(against_others, chains=64), partial(against_others, chains=1), dimension, scaling, kinds_of_steps, knapsack_steps,
-    first_result, layer_calls, time_limits,
+    first_result, layer_calls, jax_calls, time_limits,
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ device. Nothing here runs: places do (:mod:`movegrad.engine.host`, :mod:`movegra
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,6 +15,9 @@ import numpy as np
 
 from movegrad._validate import outside
 from movegrad.engine.bind import Kind, Options, kind_of
+from movegrad.engine.compile import pure
+from movegrad.engine.draws import _GOLDEN as GOLDEN
+from movegrad.engine.draws import _mix
 from movegrad.engine.loop import DONE, PROJECTION_SUM, Chains
 
 # --- instances -----------------------------------------------------------------------------------------------------------
@@ -165,6 +168,27 @@ def ragged_batch(place: Any, problems: Sequence[Any], thetas: Sequence[Any]) -> 
         sizes=sizes,
         state_sizes=np.stack([layout.state_sizes for layout in layouts], axis=1),
     )
+
+
+def renumbered(seeds: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Indices that have with seed 0 (and call 0) the draws that these have with seeds of their own: one batch for many seeds.
+
+    A generator is keyed by mix(mix(mix(seed) ^ call) ^ index), so that a seed can be moved into the index.
+    """
+    with np.errstate(over="ignore"):
+        first = _keyed(seeds.astype(np.uint64)) ^ _keyed(np.zeros(1, np.uint64))
+        return ((first ^ (indices.astype(np.uint64) + GOLDEN)) - GOLDEN).view(np.int64)
+
+
+def _keyed(seeds: np.ndarray) -> np.ndarray:
+    """What :func:`movegrad.engine.draws.seed_stream` makes of a seed and call 0."""
+    mix = _plain_mix()
+    return mix(mix(seeds + GOLDEN) ^ GOLDEN)
+
+
+@cache
+def _plain_mix() -> Any:
+    return pure(_mix)
 
 
 # --- what to do ----------------------------------------------------------------------------------------------------------
