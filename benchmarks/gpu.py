@@ -237,7 +237,7 @@ def draws_alone(out, d, steps):
     """The draws and the coin of a hypercube's step, in registers."""
     c = cuda.grid(1)
     rng, hits = cuda.local.array(2, uint64), 0
-    seed_stream(rng, 1, 2, 3, c)
+    seed_stream(rng, np.uint64(1), 3, c)
     for _ in range(steps):
         i = _random_integer(rng, d)
         hits += kernel.coin_accepts(uniform(rng), -0.01 * i)

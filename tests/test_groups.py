@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad.engine import GROUPS, pure
-from movegrad.engine.draws import groups, sequence_of, word_of
+from movegrad.engine import GROUPS, Settings, pure
+from movegrad.engine.draws import groups, keys_of, sequence_of, word_of
 
 CUBE = mg.problems.Hypercube(6, exactly=(1, 2))  # two moves
 
@@ -20,14 +20,14 @@ def drawn(seed: int, index: int, chain: int, steps: int = 400) -> np.ndarray:
 
 
 def test_chains_of_an_example_are_in_different_groups():
-    found = groups(3, np.arange(100), GROUPS)
+    found = groups(np.arange(100), GROUPS)
     assert found.shape == (100, GROUPS)
     assert (np.sort(found, axis=1) == np.arange(GROUPS)).all()
-    assert np.bincount(groups(3, np.arange(1 << 14), 1).ravel(), minlength=GROUPS).max() < 64 + 6 * 8  # 6 σ above 64
+    assert np.bincount(groups(np.arange(1 << 14), 1).ravel(), minlength=GROUPS).max() < 64 + 6 * 8  # 6 σ above 64
 
 
 def test_chains_of_a_group_try_the_same_moves_and_others_do_not():
-    first = groups(0, np.arange(2000), 1).ravel()
+    first = groups(np.arange(2000), 1).ravel()
     other = int(np.flatnonzero(first[1:] == first[0])[0]) + 1
     stranger = int(np.flatnonzero(first != first[0])[0])
     np.testing.assert_array_equal(drawn(0, 0, 0), drawn(0, other, 0))
@@ -47,11 +47,16 @@ def test_the_group_does_not_depend_on_the_batch():
     np.testing.assert_array_equal(mg.sample(CUBE, theta[7:9], steps=50, chains=3, index=[7, 8]).mean, whole[7:9])
 
 
+def test_one_seed_and_one_for_each_example_are_the_same_keys():
+    for seed, call in ((0, 0), (5, 7), (2**63 - 1, 2**63 - 1)):
+        np.testing.assert_array_equal(Settings(seed=seed, call=call).keys(3), keys_of(np.full(3, seed), call))
+
+
 def test_words_of_neighbors_have_nothing_in_common():
     """Steps, groups and calls that follow each other: bits of their words agree as often as coins do."""
-    word, sequence = pure(word_of), pure(sequence_of)
+    word, sequence, keys = pure(word_of), pure(sequence_of), [Settings(call=call).keys(1)[0] for call in range(8)]
     with np.errstate(over="ignore"):
-        words = np.array([[word(sequence(0, call, 0, chain), k) for k in range(64)] for call in range(8) for chain in range(8)])
+        words = np.array([[word(sequence(key, 0, chain), k) for k in range(64)] for key in keys for chain in range(8)])
     bits = np.unpackbits(words.view(np.uint8), axis=None).reshape(64, 64, 64)
     for axis in (0, 1):
         one, other = (np.take(bits, range(*r), axis=axis) for r in ((0, 63), (1, 64)))

@@ -136,15 +136,6 @@ def test_a_vmapped_call_with_many_keys_is_one_run(monkeypatch, way):
     np.testing.assert_array_equal(together, jnp.stack([layer(t, k) for t, k in zip(theta, keys, strict=True)]))
 
 
-def test_a_seed_moves_into_the_index():
-    from movegrad.engine import renumbered, stream_keys
-
-    seeds, indices = np.array([3, 2**62 + 5, 0]), np.array([0, 41, -7])
-    moved = renumbered(seeds, indices)
-    for seed, index, other in zip(seeds, indices, moved, strict=True):
-        np.testing.assert_array_equal(stream_keys(int(seed), 0, np.array([index]), 3), stream_keys(0, 0, np.array([other]), 3))
-
-
 def test_what_was_compiled_for_a_layer_serves_again():
     """vmap outside of jit compiles too, and once is enough."""
     layer, theta = mg.jax.LocalSearchLayer(TOP, steps=3), jnp.asarray(scores(4, 8))

@@ -2,8 +2,7 @@
 
 A :class:`Call` is what JAX calls, under whatever transformation and by whatever way: with all that is known while JAX traces as its
 fields, and with arrays as its arguments. ``vmap`` puts axes in front of all of them. Examples of all its *groups* run as one batch,
-and each gets what it would get alone: its numbers begin at 0 again, and groups with keys of their own have them moved into the
-numbers (:func:`movegrad.engine.renumbered`).
+and each gets what it would get alone: its numbers begin at 0 again, and groups have keys of their own.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 
 from movegrad import start as starts
 from movegrad._calls import covariance_over_t, make_batch, observe, run_from
-from movegrad.engine import HOST, Options, Run, Settings, on_gpu, place_of, renumbered
+from movegrad.engine import HOST, Options, Run, Settings, on_gpu, place_of
 from movegrad.problem import Problem
 from movegrad.sampling import one_step
 
@@ -103,15 +102,15 @@ class Given:
         return np.broadcast_to(np.arange(self.examples), (self.groups, self.examples))
 
     @property
-    def seed_and_index(self) -> tuple[int, np.ndarray]:
-        """One seed for all examples, and the number of each."""
+    def seed_and_index(self) -> tuple[Any, np.ndarray]:
+        """One seed for all examples, or one for each, and their numbers."""
         if self.groups == 1 and "index" not in self:  # the usual call is short
             high, low = self.on_host("key")[0].tolist()
             return ((high & _WORD) << 32 | (low & _WORD)) & _SEED, np.arange(self.examples)
         seeds, indices = self.seeds, self.indices
         if self.groups == 1 or (seeds == seeds[0]).all():
             return int(seeds[0]), indices.reshape(-1)
-        return 0, renumbered(np.repeat(seeds, self.examples), indices.reshape(-1))
+        return np.repeat(seeds, self.examples), indices.reshape(-1)
 
     @property
     def problem(self) -> Any:

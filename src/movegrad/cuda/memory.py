@@ -86,9 +86,9 @@ class Order(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _order(arrays: Arrays, seed: int, indices: bytes, chains: int) -> Order:
+def _order(arrays: Arrays, indices: bytes, chains: int) -> Order:
     """Chains by their groups, and those of a group by example, so that neighbors read the same θ."""
-    order = np.argsort(groups(seed, np.frombuffer(indices, np.int64), chains).ravel(), kind="stable")
+    order = np.argsort(groups(np.frombuffer(indices, np.int64), chains).ravel(), kind="stable")
     return Order(order, arrays.own(order.astype(np.int64)))
 
 
@@ -156,7 +156,7 @@ class Memory:
         if len(self.batch.layout.weights) == 1 or self.settings.options.first_step or self.total <= GROUPS:
             return None
         indices = np.ascontiguousarray(np.broadcast_to(self.indices, self.batch.examples), np.int64)
-        return _order(self.arrays, int(self.settings.seed), indices.tobytes(), self.settings.chains)
+        return _order(self.arrays, indices.tobytes(), self.settings.chains)
 
     def _fixed(self) -> dict[str, int]:
         """Addresses and numbers that hold for all ranges of chains."""
@@ -165,6 +165,7 @@ class Memory:
         steps = NOTHING_WRONG if settings.steps is None else settings.steps
         each = {"indices": self.indices, "goals": steps}
         words: dict[str, Any] = {name: np.broadcast_to(np.asarray(value, np.int64), n) for name, value in each.items()}
+        words["keys"] = settings.keys(n)
         words["inverse"] = np.broadcast_to(1.0 / np.asarray(settings.temperature, np.float64), n).copy()
         self.words, own = _laid_out(arrays, words | {"weights": batch.layout.weights})
         given = {
@@ -176,7 +177,7 @@ class Memory:
         addresses = addresses | own | {name: 0 if a is None else arrays.address(a) for name, a in given.items()}
         addresses["order"] = 0 if self.order is None else arrays.address(self.order.device)
         addresses["counts"] = addresses["rng"] + 16 * self.total
-        plan = {name: int(getattr(settings, name)) for name in ("seed", "call", "chains", "burn_in", "correction", "trace_every")}
+        plan = {name: int(getattr(settings, name)) for name in ("chains", "burn_in", "correction", "trace_every")}
         return addresses | plan | {"table": self.data.table, "examples": n, "rows": self.rows, "points": settings.points}
 
     def ranges(self) -> list[tuple[int, int]]:

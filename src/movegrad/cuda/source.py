@@ -39,6 +39,7 @@ class Work(NamedTuple):
     sizes: int  # (fields, E)
     tile_at: int  # (1 + fields, tiles) offsets of tiles: of entries, then of each field
     order: int  # (E*C,) chains in the order of threads: those that try the same moves side by side; 0: as they are
+    keys: int  # (E,) of the examples, by seed and call
     indices: int  # (E,) of the examples: part of the key of their generators
     goals: int  # (E,) steps to make
     inverse: int  # (E,) inverse temperatures
@@ -67,9 +68,7 @@ class Work(NamedTuple):
     tiles: int
     rows: int  # starts for each example: 0 (one for all), 1, or C
     points: int  # of the trace
-    seed: int  # like the following, as in Plan
-    call: int
-    chains: int
+    chains: int  # like the following, as in Plan
     burn_in: int
     correction: int
     trace_every: int
@@ -149,8 +148,9 @@ def run(words, span):
         for i in range(len(chain.moved)):
             chain.moved[i] = 0
     {load_rng}
+    key, index = row(work.keys, 0, e_all, uint64)[e], row(work.indices, 0, e_all, int64)[e]
     heat = Heat(row(span.heat, 0, span.heat_count, float64), span.heat_first, span.heat_shift)
-    if live(chain, plan, heat, span.last != 0, row(work.indices, 0, e_all, int64)[e], c, 0, 0) < 0:
+    if live(chain, plan, heat, span.last != 0, key, index, c, 0, 0) < 0:
         cuda.atomic.min(wrong, {BAD_START}, c)
         return
     {store_rng}

@@ -13,7 +13,7 @@ and ``host.py`` runs it on ``threads.py``. Moves draw by ``draws.py``, kernels r
 are what Numba is told about kernels on the CPU.
 """
 
-from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, on_gpu, place_of, ragged_batch, renumbered, shared_batch
+from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, on_gpu, place_of, ragged_batch, shared_batch
 from movegrad.engine.bind import Options
 from movegrad.engine.compile import is_jitted, jit, outline, pure
 from movegrad.engine.disk_cache import keep_on_disk
@@ -72,7 +72,6 @@ __all__ = [
     "place_of",
     "pure",
     "ragged_batch",
-    "renumbered",
     "returns_nothing",
     "set_threads",
     "shared_batch",

@@ -7,7 +7,7 @@ device. Nothing here runs: places do (:mod:`movegrad.engine.host`, :mod:`movegra
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,9 +15,7 @@ import numpy as np
 
 from movegrad._validate import outside
 from movegrad.engine.bind import Kind, Options, kind_of
-from movegrad.engine.compile import pure
-from movegrad.engine.draws import _GOLDEN as GOLDEN
-from movegrad.engine.draws import _mix
+from movegrad.engine.draws import keys_of
 from movegrad.engine.loop import DONE, PROJECTION_SUM, Chains
 
 # --- instances -----------------------------------------------------------------------------------------------------------
@@ -170,25 +168,15 @@ def ragged_batch(place: Any, problems: Sequence[Any], thetas: Sequence[Any]) -> 
     )
 
 
-def renumbered(seeds: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Indices that have with seed 0 (and call 0) the draws that these have with seeds of their own: one batch for many seeds.
-
-    A generator is keyed by mix(mix(mix(seed) ^ call) ^ index), so that a seed can be moved into the index.
-    """
-    with np.errstate(over="ignore"):
-        first = _keyed(seeds.astype(np.uint64)) ^ _keyed(np.zeros(1, np.uint64))
-        return ((first ^ (indices.astype(np.uint64) + GOLDEN)) - GOLDEN).view(np.int64)
+_GOLDEN, _WORD = 0x9E3779B97F4A7C15, 2**64 - 1
 
 
-def _keyed(seeds: np.ndarray) -> np.ndarray:
-    """What :func:`movegrad.engine.draws.seed_stream` makes of a seed and call 0."""
-    mix = _plain_mix()
-    return mix(mix(seeds + GOLDEN) ^ GOLDEN)
-
-
-@cache
-def _plain_mix() -> Any:
-    return pure(_mix)
+def _mixed(z: int) -> int:
+    """As ``_mix`` of :mod:`movegrad.engine.draws`, for one number: in a microsecond."""
+    z &= _WORD
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & _WORD
+    return z ^ (z >> 31)
 
 
 # --- what to do ----------------------------------------------------------------------------------------------------------
@@ -208,9 +196,15 @@ class Settings(NamedTuple):
     trace: int = 0  # points of the trace, at most
     iterates: bool = False  # keep the iterates at these points
     watch: bool = False  # note which entries of T ever change
-    seed: int = 0
+    seed: Any = 0  # one number, or one per example
     call: int = 0
     start_name: str = "start"  # the argument to blame for a start that is not in the set
+
+    def keys(self, examples: int) -> np.ndarray:
+        """(E,) what seed and call are to generators."""
+        if isinstance(self.seed, np.ndarray):
+            return keys_of(self.seed, self.call)
+        return np.full(examples, _mixed(_mixed(self.seed + _GOLDEN) ^ (self.call + _GOLDEN)), np.uint64)
 
     @property
     def trace_every(self) -> int:

@@ -69,7 +69,7 @@ def run(flat_data, table, all_chains, plan, heat, last, low, high):
         own_rng = chains.rng[c]
         rng = {rng}
         chain = refer_chain(Chain, {chain})
-        work = live(chain, plan, heat, last, chains.indices[e], c, since, work)
+        work = live(chain, plan, heat, last, chains.keys[e], chains.indices[e], c, since, work)
         own_rng[0], own_rng[1] = rng[0], rng[1]
         if work < 0:
             return c if work == NOT_IN_SET else -2 - c

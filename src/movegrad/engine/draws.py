@@ -8,6 +8,8 @@ means:
 * any Python object with methods of these names: the same in pure Python, for :mod:`movegrad.check`.
 """
 
+from typing import Any
+
 import numpy as np
 from numba.core import types
 from numba.extending import overload
@@ -40,21 +42,26 @@ def _mix(z):
 
 
 @inner
-def seed_stream(rng, seed, call, example, chain):
+def seed_stream(rng, key, example, chain):
     """Key the generator by (seed, call, example, chain): what runs beside a chain never changes its draws."""
-    z = _mix(_U(seed) + _GOLDEN)
-    z = _mix(z ^ (_U(call) + _GOLDEN))
-    z = _mix(z ^ (_U(example) + _GOLDEN))
+    z = _mix(key ^ (_U(example) + _GOLDEN))
     z = _mix(z ^ (_U(chain) + _GOLDEN))
     rng[0] = _mix(z + _GOLDEN)
     rng[1] = _mix(z + _GOLDEN + _GOLDEN) | _U(1)
 
 
-def stream_keys(seed: int, call: int, examples: np.ndarray, chains: int) -> np.ndarray:
-    """(E, C): 64 bits keyed like the generator of each chain, for choices made outside of kernels."""
-    rng = np.empty((2, len(examples), chains), np.uint64)
+def keys_of(seeds: np.ndarray, call: int) -> np.ndarray:
+    """What seeds and the number of a call are to generators: (E,) words."""
+    mix = pure(_mix)
     with np.errstate(over="ignore"):
-        pure(seed_stream)(rng, np.int64(seed), np.int64(call), examples[:, None], np.arange(chains)[None])
+        return mix(mix(seeds.astype(np.uint64) + _GOLDEN) ^ (_U(call) + _GOLDEN))
+
+
+def stream_keys(seed: Any, call: int, examples: np.ndarray, chains: int) -> np.ndarray:
+    """(E, C): 64 bits keyed like the generator of each chain, for choices made outside of kernels."""
+    rng, keys = np.empty((2, len(examples), chains), np.uint64), keys_of(np.broadcast_to(seed, len(examples)), call)
+    with np.errstate(over="ignore"):
+        pure(seed_stream)(rng, keys[:, None], examples[:, None], np.arange(chains)[None])
     return rng[0]
 
 
@@ -121,16 +128,15 @@ def _random_leaf(rng, tree):
 
 
 @inner
-def group_of(seed, example, chain):
+def group_of(example, chain):
     """The group of a chain, out of what keys its generator and nothing else."""
-    return (_mix(_mix(_U(seed) + _GOLDEN) ^ (_U(example) + _GOLDEN)) + _U(chain)) % _U(GROUPS)
+    return (_mix(_U(example) + _GOLDEN) + _U(chain)) % _U(GROUPS)
 
 
 @inner
-def sequence_of(seed, call, example, chain):
+def sequence_of(key, example, chain):
     """The key of the sequence of moves of a chain's group in a call."""
-    key = _mix(_mix(_U(seed) + _GOLDEN) ^ (_U(call) + _GOLDEN))
-    return _mix((key ^ _MIX_1) + group_of(seed, example, chain))  # type: ignore[call-arg]
+    return _mix((key ^ _MIX_1) + group_of(example, chain))  # type: ignore[call-arg]
 
 
 @inner
@@ -145,10 +151,10 @@ def uniform_of(word):
     return np.int64(word >> _U(11)) * (1.0 / 9007199254740992.0)
 
 
-def groups(seed: int, examples: np.ndarray, chains: int) -> np.ndarray:
+def groups(examples: np.ndarray, chains: int) -> np.ndarray:
     """(E, C): the groups of chains, outside of kernels."""
     with np.errstate(over="ignore"):
-        return pure(group_of)(np.int64(seed), examples[:, None], np.arange(chains)[None]).astype(np.uint8)
+        return pure(group_of)(examples[:, None], np.arange(chains)[None]).astype(np.uint8)
 
 
 # --- the odometer ----------------------------------------------------------------------------------------------------

@@ -162,6 +162,7 @@ def _allocate(batch: Batch, settings: Settings, begin: Begin, indices: np.ndarra
         trace.fill(np.nan)
     return Chains(
         which=batch.which,
+        keys=settings.keys(batch.examples),
         indices=indices,
         theta_at=batch.theta_at,
         theta=batch.theta,
@@ -228,8 +229,6 @@ class _Work:
     def __init__(self, batch: Batch, settings: Settings, chains: Chains, pending: int) -> None:
         self._batch, self._chains, self._settings = batch, chains, settings
         self._plan = Plan(
-            seed=settings.seed,
-            call=settings.call,
             chains=settings.chains,
             burn_in=settings.burn_in,
             correction=float(settings.correction),

@@ -42,7 +42,8 @@ class Chains(NamedTuple):
     """
 
     which: np.ndarray  # (E,) instance of each example
-    indices: np.ndarray  # (E,) of the examples: part of the key of their generators
+    keys: np.ndarray  # (E,) of the examples, by seed and call, and
+    indices: np.ndarray  # (E,) their numbers: what keys their generators
     theta_at: np.ndarray  # (E+1,) offsets of the examples in arrays per entry
     theta: np.ndarray  # per entry
     guide: np.ndarray  # per entry
@@ -101,8 +102,6 @@ class Start(NamedTuple):
 class Plan(NamedTuple):
     """Numbers that hold for a whole run."""
 
-    seed: int
-    call: int
     chains: int  # C
     burn_in: int  # steps left out of the averages
     correction: float  # 1: Metropolis-Hastings, 0: annealing without the proposal ratio
@@ -266,11 +265,11 @@ statistic: Any
 phi: Any
 
 
-def load(chain, plan, index, c):
+def load(chain, plan, key, index, c):
     """Key the generator and fill what is derived from the start, as far as that is not done; False if it is not in the set."""
     solution, sums, known = chain.state[0], chain.sums, ~chain.clock[DONE]
     if not known & SEEDED:
-        seed_stream(chain.rng, plan.seed, plan.call, index, c % plan.chains)
+        seed_stream(chain.rng, key, index, c % plan.chains)
     if not known & TRUSTED and not contains(chain.data, solution):
         return False
     if not known & PREPARED:
@@ -348,7 +347,7 @@ over: Any
 CLOCKED = True
 
 
-def live(chain, plan, heat, last, index, c, since, work):
+def live(chain, plan, heat, last, key, index, c, since, work):
     """Start a chain unless it has begun, bring it to its goal, end it if asked.
 
     ``since`` is when the kernel was called, and ``work`` counts the starts and steps that it has made. Returns the work with that
@@ -356,10 +355,10 @@ def live(chain, plan, heat, last, index, c, since, work):
     what comes until the next look takes as long as all before it.
     """
     if chain.clock[DONE] < 0:
-        if not load_one(chain, plan, index, c):
+        if not load_one(chain, plan, key, index, c):
             return NOT_IN_SET
         work += 1
-    every, goal, sequence = plan.trace_every, chain.clock[GOAL], sequence_of(plan.seed, plan.call, index, c % plan.chains)
+    every, goal, sequence = plan.trace_every, chain.clock[GOAL], sequence_of(key, index, c % plan.chains)
     look = chain.clock[DONE] + (work if work > 0 else 1) if CLOCKED else goal
     while chain.clock[DONE] < goal:
         done = chain.clock[DONE]
@@ -385,17 +384,17 @@ greedy: Any
 improve: Any
 
 
-def draw(start, plan, heat, last, index, c, since, work):
+def draw(start, plan, heat, last, key, index, c, since, work):
     """Draw the start, by the first draws of its chain."""
     known = ~start.clock[DONE]
     if known & DRAW:
-        seed_stream(start.rng, plan.seed, plan.call, index, c % plan.chains)
+        seed_stream(start.rng, key, index, c % plan.chains)
         random(start.data, start.rng, start.state[0])
         start.clock[DONE] = ~(known & ~DRAW | AFTER_DRAW)
     return work + 1
 
 
-def build(start, plan, heat, last, index, c, since, work):
+def build(start, plan, heat, last, key, index, c, since, work):
     """Build the start for θ."""
     known = ~start.clock[DONE]
     if known & BUILD:
@@ -404,7 +403,7 @@ def build(start, plan, heat, last, index, c, since, work):
     return work + 1
 
 
-def improve_start(start, plan, heat, last, index, c, since, work):
+def improve_start(start, plan, heat, last, key, index, c, since, work):
     """Improve the start for θ."""
     known = ~start.clock[DONE]
     if known & IMPROVE:
@@ -456,9 +455,9 @@ weigh_all: Any
 total_weight: Any
 
 
-def first_step(chain, plan, heat, last, index, c, since, work):
+def first_step(chain, plan, heat, last, key, index, c, since, work):
     """Loss and gradient of the exact first step, in place of a run: in OBJECTIVE and in ``mean``."""
-    if not load_one(chain, plan, index, c):
+    if not load_one(chain, plan, key, index, c):
         return NOT_IN_SET
     chain.value[OBJECTIVE] = 0.0
     clear(chain.mean)
