@@ -6,7 +6,7 @@ such a one; but the function that makes it is on the stack, and holds what stand
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -30,6 +30,15 @@ class Tape:
         if at >= len(self.runs) or self.runs[at][0] is not layer:
             raise RuntimeError("a checkpointed function must call the same layers in the same order when it is run again.")
         return self.runs[at][1]
+
+
+def once(layer: Any, run: Callable[[], Any]) -> Any:
+    """What ``run`` gives; what it gave in the forward pass, if the call is made again."""
+    recording, replay = tapes()
+    done = replay[1].play(layer, replay[0]) if replay is not None else run()
+    for tape in recording:
+        tape.runs.append((layer, done))
+    return done
 
 
 def tapes() -> tuple[list[Tape], Replay | None]:

@@ -17,22 +17,24 @@ An empty batch gives an empty result, a sum of 0 and an error where a mean over 
 twice.
 """
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+import warnings
+from collections.abc import Sequence
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from movegrad import _recompute
+from movegrad import _recompute, _torch_ops
 from movegrad import start as starts
 from movegrad._calls import (
     ESTIMATORS,
     Observed,
+    begin_from,
     covariance_over_t,
+    like_theta,
     make_batch,
     make_settings,
     observe,
@@ -64,22 +66,23 @@ __all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss"]
 REDUCTIONS = ("mean", "sum", "none")
 MEANINGS = ("solution", "mean")  # of y
 Problems = Problem | Sequence[Problem]
-Forward = TypeVar("Forward", bound=Callable)
+_RANK = 40  # bits of an index that a rank leaves to its examples
 
 
-def _not_compiled(forward: Forward) -> Forward:
-    """Run as it is where ``torch.compile`` meets it: kernels are compiled already, and all around them would be traced."""
+class _Module(nn.Module):
+    """What operators of a compiled graph find by its handle (movegrad/_torch_ops.py)."""
 
-    @wraps(forward)
-    def run(*arguments: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return torch.compiler.disable(forward)(*arguments, **options)
-        return forward(*arguments, **options)
+    def __init__(self) -> None:
+        super().__init__()
+        self._handle = _torch_ops.register(self)
 
-    return run  # type: ignore[return-value]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and pickles have handles of their own."""
+        super().__setstate__(state)
+        self._handle = _torch_ops.register(self)
 
 
-class LocalSearchLayer(nn.Module):
+class LocalSearchLayer(_Module):
     """The layer ŷ_t(θ) = E[T(Y)] under π(y) ∝ exp((⟨θ, T(y)⟩ + φ(y))/t), estimated by local-search chains.
 
     Its Jacobian is Cov(T(Y))/t. The backward pass runs the same chains again from the same generators and accumulates the product
@@ -145,6 +148,7 @@ class LocalSearchLayer(nn.Module):
             seed=seed, options=Options(recycle=estimator == "recycled"),
         )  # fmt: skip
         self._memory = _Memory()
+        self._shape = _torch_ops.shape_of(problem, self.settings.chains) if isinstance(problem, Problem) else None
 
     @property
     def calls(self) -> int:
@@ -156,7 +160,6 @@ class LocalSearchLayer(nn.Module):
         """Diagnostics of the last call."""
         return None if self._memory.last is None else Info(self._memory.last.on_host)
 
-    @_not_compiled
     def forward(
         self,
         theta: Any,
@@ -187,6 +190,19 @@ class LocalSearchLayer(nn.Module):
         tensor (…, d), or a list of (dᵢ,) for a sequence of problems
             ŷ_t(θ), of the dtype of θ.
         """
+        if torch.compiler.is_compiling():
+            options = start, index, guide, call
+            if problem is None and self._shape is not None and isinstance(theta, Tensor) and _are_plain(*options):
+                return _torch_ops.mean_in_graph(self, self, theta, None, options, None)[0]
+            return torch.compiler.disable(self._forward)(theta, problem, start, index, guide, call)
+        if _are_transformed():
+            _refuse_others(self, problem)
+            keys = {"start": start, "call": call}
+            return _torch_ops.Expectation.apply(theta, _as_tensor(guide), _as_tensor(index), self, keys)[0]
+        return self._forward(theta, problem, start, index, guide, call)
+
+    def _forward(self, theta: Any, problem: Any, start: Any, index: Any, guide: Any, call: int | None) -> Any:
+        """The call, as it is."""
         problem = self.problem if problem is None else problem
         if isinstance(problem, Problem):
             if _is_empty(_tensor(theta), problem):
@@ -213,31 +229,65 @@ class LocalSearchLayer(nn.Module):
         call: int | None = None,
     ) -> tuple[Run, Begin]:
         """Run the chains on arrays; returns the run and where it began."""
-        recording, replay = _recompute.tapes()
-        if replay is not None:
-            backward, tape = replay
-            done = tape.play(self, backward)
-        else:
-            batch = make_batch(problem, theta)
-            seed, call = self._seed_and_call(call)
-            settings = self.settings._replace(seed=seed, call=call, start_name=start_name)
-            chosen = self.start if start is None else start
-            done = run_from(batch, settings, problem, chosen, observed=observed, index=index, guide=_guide(guide))
-            self._memory.last = done[0]
-        for tape in recording:
-            tape.runs.append((self, done))
-        return done
 
-    def _seed_and_call(self, call: int | None) -> tuple[int, int]:
-        """What the draws of a call depend on, beside examples and chains."""
+        def run() -> tuple[Run, Begin]:
+            batch = make_batch(problem, theta)
+            seed, number = self._seed_and_call(call)
+            settings = self.settings._replace(seed=seed, call=number, start_name=start_name)
+            chosen = self.start if start is None else start
+            indices = _indices(index, chosen, batch.examples, batch.shape != ())
+            done = run_from(batch, settings, problem, chosen, observed=observed, index=indices, guide=_guide(guide))
+            self._memory.last = done[0]
+            return done
+
+        return _recompute.once(self, run)
+
+    def _start_of(self, start: Any, y_is: Any = None, many: bool = False) -> Any:
+        return self.start if start is None else starts.resolve(start)
+
+    def _begun(
+        self, theta: Tensor, y: None, index: Any, guide: Any, start: Any, y_is: None, call: int | None, number: int | None = None
+    ) -> _torch_ops.Begun:
+        """The first part of a call in a graph."""
+        return self._begun_at(_tensor(theta), self._start_of(start), index, guide, call, number)
+
+    def _begun_at(
+        self, theta: Tensor, start: Any, index: Any, guide: Any, call: int | None, number: int | None, observed: Any = None,
+        statistics: Any = None,
+    ) -> _torch_ops.Begun:  # fmt: skip
+        """The same from a start, for the loss too. ``number`` is that of a call that the graph counts."""
+        if _is_empty(theta, self.problem):
+            return _torch_ops.begun(self, 0, 0, Begin(np.empty(0, self.problem.solution.dtype), _NOBODY), _NOBODY, statistics)
+        batch = make_batch(self.problem, _array(theta))
+        if guide is not None:
+            like_theta(_guide(guide), "guide", batch, self.problem)
+        if starts.memory(start) is not None and _recompute.in_backward():
+            raise ValueError("start must not be persistent in a compiled segment that is run again in the backward pass, got one.")
+        seed, call = self._seed_and_call(call, number)
+        settings = self.settings._replace(seed=seed, call=call, start_name=_blamed(start))
+        index = _indices(index, start, batch.examples, batch.shape != ())
+        begin, indices, _ = begin_from(batch, settings, self.problem, start, observed=observed, index=index)
+        return _torch_ops.begun(self, seed, call, begin, indices, statistics)
+
+    def _expected(self, theta: Tensor, guide: Any, index: Any, options: dict[str, Any]) -> tuple[Tensor, ...]:
+        """A whole call for ``torch.func``: the mean, and tensors from which the same chains can be run again."""
+        if _is_empty(_tensor(theta), self.problem):
+            done = _torch_ops.begun(self, 0, 0, Begin(np.empty(0, self.problem.solution.dtype), _NOBODY), _NOBODY)
+            return theta.clone(), *done[:4], torch.from_numpy(_NOBODY.copy())
+        run, begin = self._run(_array(theta), self.problem, index=index, guide=guide, **options)
+        done = _torch_ops.begun(self, run.settings.seed, run.settings.call, begin, np.asarray(run.on_host.chains.indices))
+        return _like(run.mean().reshape(theta.shape), theta), *done[:4], torch.from_numpy(np.array(run.on_host.steps))
+
+    def _seed_and_call(self, call: int | None, number: int | None = None) -> tuple[int, int]:
+        """What the draws of a call depend on, beside examples and chains; ``number`` is that of a call counted elsewhere."""
         seed = self.settings.seed
         if call is not None:
             return seed, seed_in(call, "call")
-        if _recompute.in_backward():
+        if number is None and _recompute.in_backward():
             raise ValueError("call must be given where a layer is called in a backward pass, lest it draw anew, got None.")
         if (worker := torch.utils.data.get_worker_info()) is not None:
             seed = int(stream_keys(seed, worker.seed % 2**63, np.zeros(1, np.int64), 1)[0, 0]) >> 1
-        return seed, self._memory.count()
+        return seed, self._memory.count() if number is None else number
 
     def get_extra_state(self) -> dict[str, Any]:
         """For ``state_dict``: the number of calls, and where persistent chains ended."""
@@ -260,24 +310,40 @@ class LocalSearchLayer(nn.Module):
 class _Memory:
     """What a layer changes when it is called; a plain object, since setting attributes of a module is slow."""
 
-    calls = 0
     last: Run | None = None
+
+    def __init__(self, calls: int = 0) -> None:
+        self._calls = np.array([calls])
+        self.state = torch.from_numpy(self._calls)  # the same memory: compiled graphs count here
+
+    @property
+    def calls(self) -> int:
+        return int(self._calls[0])
+
+    @calls.setter
+    def calls(self, calls: int) -> None:
+        self._calls[0] = calls
 
     def count(self) -> int:
         """The number of a new call; threads never get the same."""
         with _COUNTING:
-            self.calls += 1
-            return self.calls - 1
+            number = int(self._calls[0])
+            self._calls[0] = number + 1
+            return number
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies of a layer do not hold chains."""
         return {"calls": self.calls}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
 
 _COUNTING = Lock()
+_NOBODY = np.zeros(0, np.int64)
 
 
-class FenchelYoungLoss(nn.Module):
+class FenchelYoungLoss(_Module):
     """Fenchel-Young loss of a layer, with gradient ŷ_t(θ) − T(y).
 
     The value A_t(θ) + Ω_t(y) − ⟨θ, T(y)⟩ is intractable (:func:`movegrad.exact.fenchel_young` has it where it is not). What is
@@ -319,7 +385,6 @@ class FenchelYoungLoss(nn.Module):
         self.y_is = choice(y_is, "y_is", MEANINGS)
         self._name = "y"  # of the observations, in errors
 
-    @_not_compiled
     def forward(
         self,
         theta: Any,
@@ -351,27 +416,78 @@ class FenchelYoungLoss(nn.Module):
         tensor
             A number; with reduction "none" one for each example or observation.
         """
+        if torch.compiler.is_compiling():
+            options = start, index, guide, call
+            if problem is None and self.layer._shape is not None and _are_plain(*options) and _can_be_traced(theta, y, y_is or self.y_is):
+                return self._in_graph(theta, y, options, y_is or self.y_is)
+            return torch.compiler.disable(self._forward)(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
+        if _are_transformed():
+            _refuse_others(self.layer, problem)
+            keys = {"start": start, "y_is": y_is, "call": call}
+            y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.layer.problem, y, self._name))
+            gradient = _torch_ops.Difference.apply(_tensor(theta), y, _as_tensor(guide), _as_tensor(index), self, keys)
+            return _reduce(_linear(theta, gradient), self.reduction)
+        return self._forward(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
+
+    def _forward(self, theta: Any, y: Any, problem: Any, start: Any, y_is: str | None, **keys: Any) -> Tensor:
+        """The call, as it is."""
         problem = self.layer.problem if problem is None else problem
+        if not isinstance(problem, Problem):
+            return self._of_list(theta, y, problem, start, self._meaning(y, y_is), keys)
+        return _reduce(_linear(theta, self._gradient(theta, y, problem, start, y_is, **keys)), self.reduction)
+
+    def _meaning(self, y: Any, y_is: str | None) -> str:
         y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
         if y_is == "mean":
             _without_gradient(y)
-        keys: dict[str, Any] = {"index": index, "guide": guide, "call": call}
-        if not isinstance(problem, Problem):
-            return self._of_list(theta, y, problem, start, y_is, keys)
-        theta = _tensor(theta, problem.size)
-        y = _rows(problem, theta, y, y_is, self._name)
-        many = theta.ndim == 1 and y.ndim == 2
-        if not many and tuple(y.shape[:-1]) != tuple(theta.shape[:-1]):
-            raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(y.shape)}.")
+        return y_is
+
+    def _gradient(
+        self, theta: Any, y: Any, problem: Problem | None = None, start: Any = None, y_is: str | None = None, **keys: Any
+    ) -> Tensor:
+        """E[T(Y)] − T(y), for each example or observation."""
+        problem, y_is = problem or self.layer.problem, self._meaning(y, y_is)  # type: ignore[assignment]
+        theta, y, many = self._pair(theta, y, problem, y_is)
         if 0 in y.shape:
-            return _reduce((theta * theta.new_zeros(*y.shape[:-1], problem.size)).sum(-1), self.reduction)
+            return theta.new_zeros(*y.shape[:-1], problem.size)
         begin = self._start(start, y_is, many)
         observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
         run, _ = self.layer._run(
             _array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys
         )
         mean, statistics = run.mean().reshape(theta.shape), observed.statistics.reshape(*y.shape[:-1], problem.size)
-        return _reduce(_linear(theta, _like(mean - statistics, theta)), self.reduction)
+        return _like(mean - statistics, theta)
+
+    def _pair(self, theta: Any, y: Any, problem: Problem, y_is: str) -> tuple[Tensor, Any, bool]:
+        """θ, y as rows, and whether one θ has many observations."""
+        theta = _tensor(theta, problem.size)
+        y = _rows(problem, theta, y, y_is, self._name)
+        many = theta.ndim == 1 and y.ndim == 2
+        if not many and tuple(y.shape[:-1]) != tuple(theta.shape[:-1]):
+            raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(y.shape)}.")
+        return theta, y, many
+
+    def _in_graph(self, theta: Tensor, y: Tensor, options: tuple, y_is: str) -> Tensor:
+        mean, statistics = _torch_ops.mean_in_graph(self, self.layer, theta, y, options, y_is)
+        values = (theta * (mean - statistics).to(theta.dtype)).sum(-1)
+        return values if self.reduction == "none" else values.mean() if self.reduction == "mean" else values.sum()
+
+    def _begun(
+        self, theta: Tensor, y: Tensor, index: Any, guide: Any, start: Any, y_is: str, call: int | None, number: int | None = None
+    ) -> _torch_ops.Begun:
+        """The first part of a call in a graph."""
+        problem = self.layer.problem
+        theta, y, many = self._pair(theta, y, problem, choice(y_is, "y_is", MEANINGS))
+        begin, observed = self._start(start, y_is, many), Observed(None, np.empty((0, problem.size)))
+        if 0 not in y.shape:
+            observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
+        elif self.reduction == "mean":
+            raise _nothing(y.shape[:-1])
+        statistics = observed.statistics.reshape(*y.shape[:-1], problem.size)
+        return self.layer._begun_at(theta, begin, index, guide, call, number, observed.solutions, statistics)
+
+    def _start_of(self, start: Any, y_is: str, many: bool) -> Any:
+        return self._start(start, y_is, many)
 
     def _of_list(self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, y_is: str, keys: dict[str, Any]) -> Tensor:
         """The same for a list of problems."""
@@ -415,7 +531,7 @@ class FenchelYoungLoss(nn.Module):
         _set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
 
 
-class OneStepLoss(nn.Module):
+class OneStepLoss(_Module):
     """The exact Fenchel-Young loss whose gradient is that of one step from the target, E[T(y⁽¹⁾)] − T(y): no sampling.
 
     Value and gradient as in :func:`movegrad.one_step`; unlike the loss of a long chain, the value is exact. The expected gradient
@@ -445,7 +561,6 @@ class OneStepLoss(nn.Module):
         self.temperature = positive(temperature, "temperature")
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
-    @_not_compiled
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
         """The loss.
 
@@ -463,6 +578,24 @@ class OneStepLoss(nn.Module):
         tensor
             A number; with reduction "none" one for each example or observation.
         """
+        if torch.compiler.is_compiling():
+            if _can_be_traced(theta, y, "solution") and _are_plain(None, None, guide, None):
+                values, _ = torch.ops.movegrad.one_step(theta, y, guide, self._handle, self.problem.size)
+                return values if self.reduction == "none" else values.mean() if self.reduction == "mean" else values.sum()
+            return torch.compiler.disable(self._forward)(theta, y, guide)
+        if not _are_transformed():
+            return self._forward(theta, y, guide)
+        y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.problem, y, "y"))
+        values, gradient = _torch_ops.OneStep.apply(_tensor(theta), y, _as_tensor(guide), self)
+        return _reduce(_FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
+
+    def _forward(self, theta: Tensor, y: Any, guide: Any) -> Tensor:
+        """The call, as it is."""
+        values, gradient = self._values(theta, y, guide)
+        return _reduce(_FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
+
+    def _values(self, theta: Tensor, y: Any, guide: Any) -> tuple[Tensor, Tensor]:
+        """Loss and gradient of each example or observation."""
         theta, guide = _tensor(theta, self.problem.size), _guide(guide)
         values = _beside(theta, y if isinstance(y, Tensor) else encoded(self.problem, y, "y"), "y")
         if theta.ndim == 1 and values.ndim == 2:
@@ -474,9 +607,11 @@ class OneStepLoss(nn.Module):
             wanted, given = (*theta.shape[:-1], len(self.problem.solution)), tuple(values.shape)
             raise ValueError(f"y must have shape {wanted}, got {given} for theta of shape {tuple(theta.shape)}.")
         if _is_empty(theta, self.problem):
-            return _reduce(theta.sum(-1), self.reduction)
+            if self.reduction == "mean":
+                raise _nothing(theta.shape[:-1])
+            return theta.new_zeros(theta.shape[:-1]), torch.zeros_like(theta)
         loss, gradient = one_step(self.problem, _array(theta), values, temperature=self.temperature, guide=guide)
-        return _reduce(_FixedGradient.apply(theta, _like(loss, theta), _like(gradient, theta)), self.reduction)
+        return _like(loss, theta), _like(gradient, theta)
 
 
 # --- autograd --------------------------------------------------------------------------------------------------------
@@ -559,10 +694,15 @@ def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
 class _FixedGradient(torch.autograd.Function):
     """Given values with given gradients g in θ; ⟨θ, g⟩ if no values are given."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
-        _save(ctx, theta, gradient)
+    def forward(theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
         return (theta * gradient).sum(-1) if values is None else values.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        _save(ctx, inputs[0], inputs[2])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple:
@@ -584,37 +724,12 @@ def _save(ctx: Any, *tensors: Tensor) -> None:
 
 def _once(derivative: Tensor, theta: Tensor) -> Tensor:
     """A derivative in θ, which has none itself: to differentiate it is an error, where it would be 0 otherwise."""
-    return _Once.apply(derivative, theta) if _differentiating() else derivative
+    return _torch_ops.Once.apply(derivative, theta) if _differentiating() else derivative
 
 
 def _differentiating() -> bool:
     """Will anything done now be differentiated? Not in a usual backward pass: no graph is built there."""
     return torch.is_grad_enabled() or forward_ad._current_level >= 0
-
-
-class _Once(torch.autograd.Function):
-    """The identity in the first argument, with an error for a derivative in the second."""
-
-    @staticmethod
-    def forward(ctx: Any, derivative: Tensor, theta: Tensor) -> Tensor:
-        ctx.set_materialize_grads(False)
-        return derivative.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        if ctx.needs_input_grad[1]:
-            raise _twice()
-        return gradient, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, theta_tangent: Tensor | None) -> Tensor:
-        if theta_tangent is not None:
-            raise _twice()
-        return tangent.clone()
-
-
-def _twice() -> RuntimeError:
-    return RuntimeError("theta must not be differentiated twice: second derivatives of layers and losses are not estimated.")
 
 
 def _array(value: Any, name: str = "theta") -> Any:
@@ -725,8 +840,67 @@ def _like(array: Any, theta: Tensor) -> Tensor:
 
 def _reduce(values: Tensor, reduction: str) -> Tensor:
     if reduction == "mean" and values.numel() == 0:
-        raise ValueError(f"y must hold at least one example where reduction is 'mean', got losses of shape {tuple(values.shape)}.")
+        raise _nothing(values.shape)
     return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
+
+
+def _indices(index: Any, start: Any, examples: int, in_batch: bool) -> Any:
+    """Numbers of the examples where none are given: those of another rank are other examples."""
+    if index is not None:
+        return index
+    if in_batch and start is not starts.target:
+        _warn_of_strangers(starts.memory(start))
+    rank = _rank()
+    return (rank << _RANK) + np.arange(examples) if rank else None
+
+
+def _rank() -> int:
+    """Of this process in distributed training; 0 elsewhere."""
+    distributed = torch.distributed
+    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
+
+
+def _warn_of_strangers(memory: Any) -> None:
+    """Once, where chains of a batch go on and nothing says whose they are."""
+    if isinstance(memory, starts.Persistent) and memory.ends and not memory.warned:
+        memory.warned = True
+        warnings.warn(
+            "index should be given where persistent chains meet batches, since a chain goes on for whichever example has its place in "
+            "the next batch: give index, the number of each example in the data set (range(n), if all batches are the same).",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _nothing(shape: Any) -> ValueError:
+    return ValueError(f"y must hold at least one example where reduction is 'mean', got losses of shape {tuple(shape)}.")
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def _are_transformed() -> bool:
+    """Does ``torch.func`` look on?"""
+    return torch._C._are_functorch_transforms_active()
+
+
+def _are_plain(start: Any, index: Any, guide: Any, call: Any) -> bool:
+    """Can operators take these arguments? Others break a graph."""
+    plain = isinstance(start, (str, type(None))) and isinstance(guide, (Tensor, type(None)))
+    return plain and isinstance(index, (Tensor, list, tuple, range, type(None))) and isinstance(call, (int, type(None)))
+
+
+def _can_be_traced(theta: Any, y: Any, y_is: str) -> bool:
+    return isinstance(theta, Tensor) and isinstance(y, Tensor) and not (y_is == "mean" and y.requires_grad)
+
+
+def _as_tensor(value: Any) -> Tensor | None:
+    return None if value is None else torch.as_tensor(value)
+
+
+def _refuse_others(layer: LocalSearchLayer, problem: Any) -> None:
+    if problem is not None or layer._shape is None:
+        raise ValueError(f"problem must be the layer's own and one for all where torch.func looks on, got {shown(problem)}.")
 
 
 def _ends(start: Any) -> dict[int, Tensor] | None:
