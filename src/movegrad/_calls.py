@@ -198,9 +198,7 @@ def run_again(result: Run, begin: Begin, direction: Any) -> Run:
     return replay(result.batch, result.settings, result.steps, begin, chains.indices, chains.guide, direction)
 
 
-def replay(
-    batch: Batch, settings: Settings, steps: Any, begin: Begin, indices: np.ndarray, guide: Any, direction: Any
-) -> Run:
+def replay(batch: Batch, settings: Settings, steps: Any, begin: Begin, indices: np.ndarray, guide: Any, direction: Any) -> Run:
     """The same from what the first run depended on."""
     settings = settings._replace(
         steps=np.array(steps), time_limit=None, trace=0, iterates=False, watch=False, options=Options(covariance=True)

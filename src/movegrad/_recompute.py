@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils import checkpoint
 
+_FILE = checkpoint.__file__
 Replay = tuple[Any, "Tape"]  # the backward pass, and the tape that is played in it
 
 
@@ -63,7 +64,7 @@ def _segments() -> Iterator[tuple[Any, Any]]:
     """(what stands for the segment, its backward pass or None) of the checkpointed segments that are being run, innermost first."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_filename == checkpoint.__file__:
+        if frame.f_code.co_filename == _FILE:
             name, scope = frame.f_code.co_name, frame.f_locals
             if name == "forward" and "ctx" in scope:  # use_reentrant=True
                 yield scope["ctx"], None

@@ -40,7 +40,7 @@ def owner_of(handle: int) -> Any:
     """The module of a handle."""
     owner = _OWNERS.get(handle)
     if owner is None:
-        raise RuntimeError("a compiled function must be used in the process and while the layer in it lives, got a layer that is gone.")
+        raise RuntimeError("a compiled function must be used where and while the layer in it lives, got a layer that is gone.")
     return owner
 
 
@@ -77,8 +77,9 @@ def begun(layer: Any, seed: int, call: int, begin: Begin, indices: np.ndarray, s
     solutions, examples, chains = begin.solutions, len(indices), layer.settings.chains
     if isinstance(solutions, np.ndarray):
         solutions = torch.from_numpy(solutions.copy())
-    rows = solutions.reshape(-1, len(layer.problem.solution))
-    rows = rows.reshape(examples, chains, -1) if len(rows) == examples * chains else rows[:, None].expand(examples, chains, -1)
+    size = len(layer.problem.solution)
+    rows = solutions.reshape(-1, size)
+    rows = rows.reshape(examples, chains, size) if len(rows) == examples * chains else rows[:, None].expand(examples, chains, -1)
     done = rows.new_empty(0, dtype=torch.float64) if statistics is None else torch.as_tensor(statistics, dtype=torch.float64)
     return Begun(
         torch.tensor([seed, call]), torch.from_numpy(indices.astype(np.int64)), rows.clone(memory_format=torch.contiguous_format),
@@ -111,6 +112,8 @@ def _taken(layer: Any, theta: Tensor, guide: Tensor | None, call: Begun) -> tupl
 
 def run_chains(layer: Any, theta: Tensor, guide: Tensor | None, call: Begun, double: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, in the dtype of θ or in float64, ends and steps."""
+    if not len(call.indices):
+        return theta.detach().to(torch.float64 if double else theta.dtype, copy=True), call.solutions.clone(), call.pending.clone()
     batch, settings, begin, indices, flat = _taken(layer, theta, guide, call)
     run = batch.place.execute(batch, settings, begin, indices, flat)
     layer._memory.last = run
@@ -121,7 +124,7 @@ def run_chains(layer: Any, theta: Tensor, guide: Tensor | None, call: Begun, dou
 
 def multiply(layer: Any, v: Tensor, theta: Tensor, guide: Tensor | None, call: Begun, steps: Tensor) -> Tensor:
     """Cov(T(Y))/t · v along the chains of a call."""
-    if not bool(v.isfinite().all()):
+    if v.numel() == 0 or not bool(v.isfinite().all()):
         return torch.full_like(v, torch.nan)
     batch, settings, begin, indices, flat = _taken(layer, theta, guide, call)
     direction = v.detach().double().contiguous().reshape(-1)
@@ -146,7 +149,7 @@ def _begin(
         if call is not None:
             return owner._begun(theta, y, index, guide, start, y_is, call)
         done = owner._begun(theta, y, index, guide, start, y_is, None, number=int(state[0]))
-        state[0] += 1
+        state[0] += len(done.indices) > 0  # as in a plain call: an empty batch is none
         return done
 
     return tuple(_recompute.once(owner, begin))  # type: ignore[return-value]
@@ -156,7 +159,7 @@ def _begin(
 def _(state, theta, y, index, guide, handle, start, y_is, call, d, size, chains, dtype):
     examples = theta.numel() // d
     statistics = theta.new_empty(0 if y is None else _leading(theta, y) + theta.shape[-1:], dtype=torch.float64)
-    whole = {"dtype": torch.int64, "device": "cpu"}
+    whole: Any = {"dtype": torch.int64, "device": "cpu"}
     return (
         torch.empty(2, **whole), torch.empty(examples, **whole), theta.new_empty((examples, chains, size), dtype=dtype),
         torch.empty(examples, **whole), statistics,
@@ -170,7 +173,14 @@ def _leading(theta: Tensor, y: Tensor) -> Any:
 
 @torch.library.custom_op("movegrad::run", mutates_args=())
 def _run(
-    theta: Tensor, guide: Tensor | None, keys: Tensor, indices: Tensor, solutions: Tensor, pending: Tensor, handle: int, double: bool
+    theta: Tensor,
+    guide: Tensor | None,
+    keys: Tensor,
+    indices: Tensor,
+    solutions: Tensor,
+    pending: Tensor,
+    handle: int,
+    double: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     layer, call = owner_of(handle), Begun(keys, indices, solutions, pending, keys)
 
@@ -188,8 +198,8 @@ def _(theta, guide, keys, indices, solutions, pending, handle, double):
 
 @torch.library.custom_op("movegrad::product", mutates_args=())
 def _product(
-    v: Tensor, theta: Tensor, guide: Tensor | None, keys: Tensor, indices: Tensor, solutions: Tensor, pending: Tensor, steps: Tensor,
-    handle: int,
+    v: Tensor, theta: Tensor, guide: Tensor | None, keys: Tensor, indices: Tensor, solutions: Tensor, pending: Tensor,
+    steps: Tensor, handle: int,
 ) -> Tensor:  # fmt: skip
     product = multiply(owner_of(handle), v, theta, guide, Begun(keys, indices, solutions, pending, keys), steps)
     return product.contiguous()
@@ -248,7 +258,9 @@ def _one_step_backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple:
 _one_step.register_autograd(_one_step_backward, setup_context=_save_one_step)
 
 
-def mean_in_graph(owner: Any, layer: Any, theta: Tensor, y: Tensor | None, options: tuple, y_is: str | None) -> tuple[Tensor, Tensor]:
+def mean_in_graph(
+    owner: Any, layer: Any, theta: Tensor, y: Tensor | None, options: tuple, y_is: str | None
+) -> tuple[Tensor, Tensor]:
     """E[T(Y)] and T(y) as operators of a graph; a loss wants both in float64."""
     start, index, guide, call = options
     index = None if index is None else torch.as_tensor(index)
@@ -383,6 +395,31 @@ class OneStep(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple, theta: Tensor, y: Tensor, guide: Tensor | None, loss: Any) -> tuple:
         parts = (_first(t, dim, info.batch_size) for t, dim in zip((theta, y, guide), in_dims, strict=False))
         return OneStep.apply(*parts, loss), (0, 0)
+
+
+class FixedGradient(torch.autograd.Function):
+    """Given values with given gradients g in θ; ⟨θ, g⟩ if no values are given."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
+        return (theta * gradient).sum(-1) if values is None else values.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], inputs[2])
+        ctx.save_for_forward(inputs[0], inputs[2])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple:
+        theta, gradient = ctx.saved_tensors
+        return Once.apply(grad[..., None] * gradient, theta), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
+        theta, gradient = ctx.saved_tensors
+        return Once.apply((gradient * tangent).sum(-1), theta)
 
 
 class Once(torch.autograd.Function):

@@ -383,10 +383,20 @@ class Persistent:
         """Keep where chains ended."""
         self.now += 1
         for key, rows in zip(indices.tolist(), solutions, strict=True):
-            self.times[key] = self.now
-            self.ends[key] = _copied(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
-            if isinstance(rows, np.ndarray):
-                self.ends[key].setflags(write=False)
+            self.keep(key, rows, self.now)
+
+    def keep(self, index: int, rows: Any, time: int = 0) -> None:
+        """The same for one example, at a time."""
+        self.times[index] = time
+        self.ends[index] = _copied(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
+        if isinstance(rows, np.ndarray):
+            self.ends[index].setflags(write=False)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.ends.clear()
+        self.times.clear()
+        self.now = 0
 
 
 def resolve(start: Any, lasting: bool = False) -> Start:

@@ -25,9 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch import distributed as _distributed
 from torch.autograd import forward_ad
+from torch.utils.data import get_worker_info
 
-from movegrad import _recompute, _torch_ops
+from movegrad import _recompute, _torch_ops, _torch_state
 from movegrad import start as starts
 from movegrad._calls import (
     ESTIMATORS,
@@ -42,6 +44,7 @@ from movegrad._calls import (
     run_again,
     run_from,
 )
+from movegrad._torch_state import gather_persistent
 from movegrad._validate import (
     array_of,
     choice,
@@ -61,11 +64,12 @@ from movegrad.problem import Problem
 from movegrad.sampling import one_step
 from movegrad.schedules import Annealing
 
-__all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss"]
+__all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss", "gather_persistent"]
 
 REDUCTIONS = ("mean", "sum", "none")
 MEANINGS = ("solution", "mean")  # of y
 Problems = Problem | Sequence[Problem]
+_CAN_BE_DISTRIBUTED = _distributed.is_available()
 _RANK = 40  # bits of an index that a rank leaves to its examples
 
 
@@ -256,8 +260,9 @@ class LocalSearchLayer(_Module):
         statistics: Any = None,
     ) -> _torch_ops.Begun:  # fmt: skip
         """The same from a start, for the loss too. ``number`` is that of a call that the graph counts."""
-        if _is_empty(theta, self.problem):
-            return _torch_ops.begun(self, 0, 0, Begin(np.empty(0, self.problem.solution.dtype), _NOBODY), _NOBODY, statistics)
+        problem: Any = self.problem
+        if _is_empty(theta, problem):
+            return _torch_ops.begun(self, 0, 0, Begin(problem.solution[:0], _NOBODY), _NOBODY, statistics)
         batch = make_batch(self.problem, _array(theta))
         if guide is not None:
             like_theta(_guide(guide), "guide", batch, self.problem)
@@ -271,8 +276,9 @@ class LocalSearchLayer(_Module):
 
     def _expected(self, theta: Tensor, guide: Any, index: Any, options: dict[str, Any]) -> tuple[Tensor, ...]:
         """A whole call for ``torch.func``: the mean, and tensors from which the same chains can be run again."""
-        if _is_empty(_tensor(theta), self.problem):
-            done = _torch_ops.begun(self, 0, 0, Begin(np.empty(0, self.problem.solution.dtype), _NOBODY), _NOBODY)
+        problem: Any = self.problem
+        if _is_empty(_tensor(theta), problem):
+            done = _torch_ops.begun(self, 0, 0, Begin(problem.solution[:0], _NOBODY), _NOBODY)
             return theta.clone(), *done[:4], torch.from_numpy(_NOBODY.copy())
         run, begin = self._run(_array(theta), self.problem, index=index, guide=guide, **options)
         done = _torch_ops.begun(self, run.settings.seed, run.settings.call, begin, np.asarray(run.on_host.chains.indices))
@@ -283,21 +289,21 @@ class LocalSearchLayer(_Module):
         seed = self.settings.seed
         if call is not None:
             return seed, seed_in(call, "call")
-        if number is None and _recompute.in_backward():
+        if _recompute.in_backward():
             raise ValueError("call must be given where a layer is called in a backward pass, lest it draw anew, got None.")
-        if (worker := torch.utils.data.get_worker_info()) is not None:
+        if (worker := get_worker_info()) is not None:
             seed = int(stream_keys(seed, worker.seed % 2**63, np.zeros(1, np.int64), 1)[0, 0]) >> 1
         return seed, self._memory.count() if number is None else number
 
     def get_extra_state(self) -> dict[str, Any]:
         """For ``state_dict``: the number of calls, and where persistent chains ended."""
-        return {"calls": self.calls, "ends": _ends(self.start)}
+        return {"calls": self.calls, "ends": _torch_state.ends_of(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """For ``load_state_dict``."""
-        state = _saved(state, self, "calls", "ends")
+        state = _torch_state.saved(state, self, "calls", "ends")
         calls = integer_in(state["calls"], "calls in the state_dict of LocalSearchLayer", 0)
-        _set_ends(self.start, state["ends"], self.settings.chains, "ends in the state_dict of LocalSearchLayer")
+        _torch_state.set_ends(self.start, state["ends"], self.settings.chains, "ends in the state_dict of LocalSearchLayer")
         self._memory.calls = calls
 
     def extra_repr(self) -> str:
@@ -313,12 +319,13 @@ class _Memory:
     last: Run | None = None
 
     def __init__(self, calls: int = 0) -> None:
-        self._calls = np.array([calls])
-        self.state = torch.from_numpy(self._calls)  # the same memory: compiled graphs count here
+        array = np.array([calls])
+        self._calls = memoryview(array.data)  # read and written faster than arrays and tensors are
+        self.state = torch.from_numpy(array)  # the same memory: compiled graphs count here
 
     @property
     def calls(self) -> int:
-        return int(self._calls[0])
+        return self._calls[0]
 
     @calls.setter
     def calls(self, calls: int) -> None:
@@ -327,9 +334,8 @@ class _Memory:
     def count(self) -> int:
         """The number of a new call; threads never get the same."""
         with _COUNTING:
-            number = int(self._calls[0])
-            self._calls[0] = number + 1
-            return number
+            self._calls[0] += 1
+            return self._calls[0] - 1
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies of a layer do not hold chains."""
@@ -418,7 +424,12 @@ class FenchelYoungLoss(_Module):
         """
         if torch.compiler.is_compiling():
             options = start, index, guide, call
-            if problem is None and self.layer._shape is not None and _are_plain(*options) and _can_be_traced(theta, y, y_is or self.y_is):
+            if (
+                problem is None
+                and self.layer._shape is not None
+                and _are_plain(*options)
+                and _can_be_traced(theta, y, y_is or self.y_is)
+            ):
                 return self._in_graph(theta, y, options, y_is or self.y_is)
             return torch.compiler.disable(self._forward)(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
         if _are_transformed():
@@ -426,7 +437,7 @@ class FenchelYoungLoss(_Module):
             keys = {"start": start, "y_is": y_is, "call": call}
             y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.layer.problem, y, self._name))
             gradient = _torch_ops.Difference.apply(_tensor(theta), y, _as_tensor(guide), _as_tensor(index), self, keys)
-            return _reduce(_linear(theta, gradient), self.reduction)
+            return _reduce(_torch_ops.FixedGradient.apply(theta.expand(gradient.shape), None, gradient), self.reduction)
         return self._forward(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
 
     def _forward(self, theta: Any, y: Any, problem: Any, start: Any, y_is: str | None, **keys: Any) -> Tensor:
@@ -522,13 +533,13 @@ class FenchelYoungLoss(_Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """For ``state_dict``: where persistent chains ended."""
-        return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
+        return {"persistent": _torch_state.ends_of(self.persistent), "start": _torch_state.ends_of(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """For ``load_state_dict``."""
-        state, chains = _saved(state, self, "persistent", "start"), self.layer.settings.chains
-        _set_ends(self.persistent, state["persistent"], chains, "persistent in the state_dict of FenchelYoungLoss")
-        _set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
+        state, chains = _torch_state.saved(state, self, "persistent", "start"), self.layer.settings.chains
+        _torch_state.set_ends(self.persistent, state["persistent"], chains, "persistent in the state_dict of FenchelYoungLoss")
+        _torch_state.set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
 
 
 class OneStepLoss(_Module):
@@ -587,7 +598,7 @@ class OneStepLoss(_Module):
             return self._forward(theta, y, guide)
         y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.problem, y, "y"))
         values, gradient = _torch_ops.OneStep.apply(_tensor(theta), y, _as_tensor(guide), self)
-        return _reduce(_FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
+        return _reduce(_torch_ops.FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
 
     def _forward(self, theta: Tensor, y: Any, guide: Any) -> Tensor:
         """The call, as it is."""
@@ -694,15 +705,10 @@ def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
 class _FixedGradient(torch.autograd.Function):
     """Given values with given gradients g in θ; ⟨θ, g⟩ if no values are given."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
+        _save(ctx, theta, gradient)
         return (theta * gradient).sum(-1) if values is None else values.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        _save(ctx, inputs[0], inputs[2])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple:
@@ -856,8 +862,7 @@ def _indices(index: Any, start: Any, examples: int, in_batch: bool) -> Any:
 
 def _rank() -> int:
     """Of this process in distributed training; 0 elsewhere."""
-    distributed = torch.distributed
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
+    return _distributed.get_rank() if _CAN_BE_DISTRIBUTED and _distributed.is_initialized() else 0
 
 
 def _warn_of_strangers(memory: Any) -> None:
@@ -865,8 +870,8 @@ def _warn_of_strangers(memory: Any) -> None:
     if isinstance(memory, starts.Persistent) and memory.ends and not memory.warned:
         memory.warned = True
         warnings.warn(
-            "index should be given where persistent chains meet batches, since a chain goes on for whichever example has its place in "
-            "the next batch: give index, the number of each example in the data set (range(n), if all batches are the same).",
+            "index should be given where persistent chains meet batches, since a chain goes on for whichever example has its place "
+            "in the next batch: give index, the number of each example in the data set (range(n), if all batches are the same).",
             UserWarning,
             stacklevel=2,
         )
@@ -879,9 +884,12 @@ def _nothing(shape: Any) -> ValueError:
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
+_functorch_is_active = torch._C._are_functorch_transforms_active
+
+
 def _are_transformed() -> bool:
     """Does ``torch.func`` look on?"""
-    return torch._C._are_functorch_transforms_active()
+    return _functorch_is_active()
 
 
 def _are_plain(start: Any, index: Any, guide: Any, call: Any) -> bool:
@@ -900,46 +908,5 @@ def _as_tensor(value: Any) -> Tensor | None:
 
 def _refuse_others(layer: LocalSearchLayer, problem: Any) -> None:
     if problem is not None or layer._shape is None:
-        raise ValueError(f"problem must be the layer's own and one for all where torch.func looks on, got {shown(problem)}.")
-
-
-def _ends(start: Any) -> dict[int, Tensor] | None:
-    """Where persistent chains ended, as tensors: such a state loads without unpickling code."""
-    memory = starts.memory(start)
-    if not isinstance(memory, starts.Persistent):
-        return None
-    return {k: torch.tensor(v) if isinstance(v, np.ndarray) else torch.as_tensor(v) for k, v in memory.ends.items()}
-
-
-def _saved(state: Any, module: nn.Module, *names: str) -> dict[str, Any]:
-    """What a state_dict holds for a module, if it was written by one of its class."""
-    if not isinstance(state, dict) or not set(names) <= set(state):
-        found = f"a dict of {list(map(str, state))}" if isinstance(state, dict) else f"an object of {type(state).__name__}"
-        raise ValueError(
-            f"state_dict must hold {' and '.join(names)} for a {type(module).__name__}, got {found:.80}: load a checkpoint that is "
-            "neither damaged nor of another module."
-        )
-    return state
-
-
-def _are_ends(ends: Any) -> bool:
-    return isinstance(ends, dict) and all(isinstance(k, int) and isinstance(v, Tensor) and v.ndim == 2 for k, v in ends.items())
-
-
-def _set_ends(start: Any, ends: dict[int, Tensor] | None, chains: int, name: str) -> None:
-    if ends is not None and not _are_ends(ends):
-        raise ValueError(
-            f"{name} must be None or map keys of examples to tensors (chains, size), got {shown(ends)}: load a checkpoint that is "
-            "not damaged."
-        )
-    memory = starts.memory(start)
-    if isinstance(memory, starts.Persistent) != (ends is not None):
-        state = "that of persistent chains" if ends is not None else "without persistent chains"
-        raise ValueError(f"start must be the one that the loaded state was saved with, got a state {state}.")
-    if ends is not None:
-        for rows in ends.values():
-            if len(rows) != chains:
-                raise ValueError(f"chains must be {len(rows)} as in the loaded state, got {chains}.")
-        rows_of = [v.clone() if v.is_cuda else _array(v, name) for v in ends.values()]
-        memory.ends.clear()
-        memory.remember(np.array(list(ends), np.int64), rows_of)
+        got = shown(layer.problem if problem is None else problem)
+        raise ValueError(f"problem must be the layer's own and one for all where torch.func looks on, got {got}.")
