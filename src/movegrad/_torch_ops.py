@@ -393,8 +393,11 @@ class OneStep(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, theta: Tensor, y: Tensor, guide: Tensor | None, loss: Any) -> tuple:
-        parts = (_first(t, dim, info.batch_size) for t, dim in zip((theta, y, guide), in_dims, strict=False))
-        return OneStep.apply(*parts, loss), (0, 0)
+        theta, y, guide = (_first(t, dim, info.batch_size) for t, dim in zip((theta, y, guide), in_dims, strict=False))
+        if theta.ndim < y.ndim:  # one θ for many observations
+            theta = theta[:, None].expand(*y.shape[:-1], -1)
+            guide = None if guide is None else guide[:, None].expand_as(theta)
+        return OneStep.apply(theta, y, guide, loss), (0, 0)
 
 
 class FixedGradient(torch.autograd.Function):
