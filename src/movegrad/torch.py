@@ -70,6 +70,7 @@ REDUCTIONS = ("mean", "sum", "none")
 MEANINGS = ("solution", "mean")  # of y
 Problems = Problem | Sequence[Problem]
 _CAN_BE_DISTRIBUTED = _distributed.is_available()
+_GRAPHS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 7)  # before, an error in an operator ends the process
 _RANK = 40  # bits of an index that a rank leaves to its examples
 
 
@@ -894,7 +895,7 @@ def _are_transformed() -> bool:
 
 def _are_plain(start: Any, index: Any, guide: Any, call: Any) -> bool:
     """Can operators take these arguments? Others break a graph."""
-    plain = isinstance(start, (str, type(None))) and isinstance(guide, (Tensor, type(None)))
+    plain = _GRAPHS and isinstance(start, (str, type(None))) and isinstance(guide, (Tensor, type(None)))
     return plain and isinstance(index, (Tensor, list, tuple, range, type(None))) and isinstance(call, (int, type(None)))
 
 
