@@ -31,7 +31,7 @@ def crowded(y):
 PROBLEMS = {
     "top-k": lambda: TopK(6, 2),
     "guided top-k": lambda: TopK(6, 2, guided=True),
-    "hypercube": lambda: Hypercube(5, radius=2, weights=(1, 2)),
+    "hypercube": lambda: Hypercube(4, exactly=(1, 2), weights=(1, 3)),
     "φ of the user": lambda: Hypercube(5, phi=crowded),
     "lazy": lambda: Hypercube(5, extra_moves=[mg.stay()]),
     "knapsack": lambda: Knapsack([[2.0, 3.0, 4.0, 5.0]], [7.0]),

@@ -153,8 +153,10 @@ def test_errors_in_graphs_are_those_of_plain_calls(name):
     for f in (plain, torch.compile(plain, backend="aot_eager", fullgraph=True)):
         with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
             f(*arguments, **options)
-        assert str(caught.value).startswith(message)
-        assert "\n" not in str(caught.value)
+        sentence, *more = str(caught.value).split("\n")
+        assert sentence.startswith(message)
+        assert sentence.endswith(".")
+        assert not more or VERSION < (2, 13)  # before, this backend adds where it happened
 
 
 @graphs
@@ -219,7 +221,7 @@ def test_a_checkpoint_inside_a_graph_wants_the_number_of_the_call():
         return with_gradient(f, scores(8))[1]
 
     assert torch.equal(segment(call=4), with_gradient(lambda theta: square(theta, call=4), scores(8))[1])
-    with pytest.raises(ValueError, match=r"^call must be given where a layer is called in a backward pass.*got None\.$"):
+    with pytest.raises(ValueError, match=r"^call must be given where a layer is called in a backward pass.*got None\."):
         segment()
 
 

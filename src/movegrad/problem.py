@@ -415,8 +415,8 @@ class _LeftBehind:
 
     def __call__(self) -> Any:
         raise ValueError(
-            f"states of {self.name} must be an object that can be pickled, such as a functools.partial of a function of a module, to "
-            "be there in another process, got a lambda or a function of a function."
+            f"states of {self.name} must be an object that can be pickled, such as a functools.partial of a function of a module, "
+            "to be there in another process, got a lambda or a function of a function."
         )
 
 
