@@ -1,4 +1,4 @@
-"""The same with Ray Train: of two workers one is killed, and the run goes on from its checkpoint. Needs ``pip install "ray[train]"``.
+"""The same with Ray Train: one of two workers is killed, and the run goes on from its checkpoint. Needs ``ray[train]``.
 
 Each epoch ends with a checkpoint that holds the model, the optimizer and the chains of all ranks. Ray starts the workers anew when
 one dies, and they load the last one.
@@ -59,10 +59,8 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         if unharmed:
             Path(folder, "killed").touch()
-        results = TorchTrainer(
+        done = TorchTrainer(
             train, train_loop_config={"mark": f"{folder}/killed"}, scaling_config=ScalingConfig(num_workers=2),
             run_config=RunConfig(storage_path=folder, name="run", failure_config=FailureConfig(max_failures=1)),
         ).fit().metrics  # fmt: skip
-        print(
-            f"epochs {results['epochs']}, resumed at {results['first']}, chains kept {results['chains']}, |W| {results['norm']:.6f}"
-        )
+        print(f"epochs {done['epochs']}, resumed at {done['first']}, chains kept {done['chains']}, |W| {done['norm']:.6f}")

@@ -6,7 +6,6 @@ epoch, before Lightning writes its checkpoint.
 
 import argparse
 import tempfile
-from pathlib import Path
 
 import lightning as L  # noqa: N812 - as its users write it
 import torch
@@ -41,25 +40,24 @@ class Choices(L.LightningModule):
         return torch.optim.Adam(self.parameters(), lr=0.1)
 
 
-def fit(devices: int, epochs: int, folder: Path, resume: Path | None = None) -> Choices:
+def fit(devices: int, epochs: int, folder: str, resume: str | None = None) -> tuple[Choices, str]:
+    """Returns the module and the path of the checkpoint that Lightning wrote after the last epoch."""
     L.seed_everything(1, verbose=False)
     trainer = L.Trainer(
-        accelerator="cpu", devices=devices, strategy="ddp_spawn" if devices > 1 else "auto", max_epochs=epochs, default_root_dir=folder,
-        logger=False, enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu", devices=devices, strategy="ddp_spawn" if devices > 1 else "auto", max_epochs=epochs,
+        default_root_dir=folder, logger=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     module = Choices()
     trainer.fit(module, data(), ckpt_path=resume)
-    trainer.save_checkpoint(folder / "last.ckpt")
-    return module
+    return module, trainer.checkpoint_callback.best_model_path
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        fit(2, 4, Path(folder))
-        module = fit(1, 8, Path(folder), Path(folder) / "last.ckpt")
-    loader = data()
-    x, y, _ = loader.dataset.tensors
+        _, checkpoint = fit(2, 4, folder)
+        module, _ = fit(1, 8, folder, checkpoint)
+    x, y, _ = data().dataset.tensors
     right = (torch.topk(module.model(x), 3).indices.sort().values == y.nonzero()[:, 1].reshape(-1, 3)).all(1).double().mean()
     print(f"chains kept {len(module.loss.start.ends)}, calls {module.loss.layer.calls}, right choices {right:.3f}")
 
