@@ -10,8 +10,10 @@ the other, from whichever threads they come; copies of a layer go on from the sa
 * Workers of a ``DataLoader`` have copies of a layer that all begin with the same number. Their seed is mixed with that of the
   worker, which is another one in every worker and epoch and depends on ``torch.manual_seed``. For numbers that do not depend on how
   many workers there are, give ``index`` (the position of the example) and ``call`` (the epoch).
-* Processes of distributed training should have layers with different seeds, or give an ``index`` of their own to each example.
+* Processes of distributed training: examples without an ``index`` are numbered from rank · 2⁴⁰ on, so that ranks never share draws;
+  with one, the number of an example in the data set, draws do not depend on the rank (docs/scale.md).
 * ``torch.utils.checkpoint`` runs a segment again in the backward pass: a layer in it does not draw anew.
+* ``torch.compile`` and ``torch.func`` give the same numbers (movegrad/_torch_ops.py).
 
 An empty batch gives an empty result, a sum of 0 and an error where a mean over examples is wanted. Nothing can be differentiated
 twice.
