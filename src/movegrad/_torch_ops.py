@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from movegrad import _recompute
 from movegrad import start as starts
 from movegrad._calls import covariance_over_t, make_batch, replay
+from movegrad._torch_autograd import Once, made_once, to_array
 from movegrad.engine import Begin
 
 _OWNERS: WeakValueDictionary[int, nn.Module] = WeakValueDictionary()
@@ -87,26 +87,16 @@ def begun(layer: Any, seed: int, call: int, begin: Begin, indices: np.ndarray, s
     )  # fmt: skip
 
 
-def _array(value: Tensor) -> Any:
-    """θ and what belongs to it: arrays, or tensors on a GPU. ``begin`` has looked at them."""
-    value = value.detach()
-    if value.is_cuda:
-        return value
-    value = value.resolve_neg()
-    known = not value.is_floating_point() or value.dtype in (torch.float32, torch.float64)
-    return (value if known else value.double()).contiguous().numpy()
-
-
 def _tensor(array: Any) -> Tensor:
     return array if isinstance(array, Tensor) else torch.from_numpy(np.ascontiguousarray(array))
 
 
 def _taken(layer: Any, theta: Tensor, guide: Tensor | None, call: Begun) -> tuple[Any, ...]:
     """What the engine wants to know of a call."""
-    batch = make_batch(layer.problem, _array(theta))
+    batch = make_batch(layer.problem, to_array(theta))
     seed, number = call.keys.tolist()
-    begin = Begin(_array(call.solutions).reshape(-1), call.pending.numpy())
-    flat = None if guide is None else batch.place.vectors(_array(guide), "guide", layer.problem.size).reshape(-1)
+    begin = Begin(to_array(call.solutions).reshape(-1), call.pending.numpy())
+    flat = None if guide is None else batch.place.vectors(to_array(guide), "guide", layer.problem.size).reshape(-1)
     return batch, layer.settings._replace(seed=seed, call=number), begin, call.indices.numpy(), flat
 
 
@@ -152,7 +142,7 @@ def _begin(
         state[0] += len(done.indices) > 0  # as in a plain call: an empty batch is none
         return done
 
-    return tuple(_recompute.once(owner, begin))  # type: ignore[return-value]
+    return tuple(made_once(owner, begin))  # type: ignore[return-value]
 
 
 @_begin.register_fake
@@ -187,7 +177,7 @@ def _run(
     def run() -> tuple[Tensor, Tensor, Tensor]:
         return run_chains(layer, theta, guide, call, double)
 
-    return run() if layer.settings.time_limit is None else _recompute.once(layer, run)
+    return run() if layer.settings.time_limit is None else made_once(layer, run)
 
 
 @_run.register_fake
@@ -423,36 +413,6 @@ class FixedGradient(torch.autograd.Function):
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
         theta, gradient = ctx.saved_tensors
         return Once.apply((gradient * tangent).sum(-1), theta)
-
-
-class Once(torch.autograd.Function):
-    """The identity in the first argument, with an error for a derivative in the second."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(derivative: Tensor, theta: Tensor) -> Tensor:
-        return derivative.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        if ctx.needs_input_grad[1]:
-            raise _twice()
-        return gradient, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, theta_tangent: Tensor | None) -> Tensor:
-        if theta_tangent is not None:
-            raise _twice()
-        return tangent.clone()
-
-
-def _twice() -> RuntimeError:
-    return RuntimeError("theta must not be differentiated twice: second derivatives of layers and losses are not estimated.")
 
 
 def _first(tensor: Tensor | None, dim: int | None, n: int) -> Any:

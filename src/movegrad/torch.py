@@ -22,29 +22,37 @@ twice.
 import warnings
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch import distributed as _distributed
-from torch.autograd import forward_ad
 from torch.utils.data import get_worker_info
 
-from movegrad import _recompute, _torch_ops, _torch_state
+from movegrad import _torch_ops, _torch_state
 from movegrad import start as starts
 from movegrad._calls import (
     ESTIMATORS,
     Observed,
     begin_from,
-    covariance_over_t,
     like_theta,
     make_batch,
     make_settings,
     observe,
     problems_of,
-    run_again,
     run_from,
+)
+from movegrad._torch_autograd import (
+    Call,
+    Expectation,
+    FixedGradient,
+    described,
+    in_backward,
+    linear,
+    made_once,
+    tensor_like,
+    to_array,
 )
 from movegrad._torch_state import gather_persistent
 from movegrad._validate import (
@@ -58,7 +66,6 @@ from movegrad._validate import (
     seed_in,
     sequence,
     shown,
-    why,
 )
 from movegrad.diagnostics import Info
 from movegrad.engine import Begin, Options, Run, on_gpu, place_of, stream_keys
@@ -214,13 +221,13 @@ class LocalSearchLayer(_Module):
         if isinstance(problem, Problem):
             if _is_empty(_tensor(theta), problem):
                 return theta.clone()
-            return _Expectation.apply(theta, _Call(self, problem, start, index, guide, call))
+            return Expectation.apply(theta, Call(self, problem, start, index, guide, call))
         theta = [_tensor(t) for t in listed(theta, "theta", len(problems_of(problem)), "problems")]
         for e, t in enumerate(theta):
             if t.ndim != 1 or not t.is_floating_point():
                 raise ValueError(f"theta[{e}] must have one axis and a floating dtype, got shape {tuple(t.shape)} of {t.dtype}.")
         flat, sizes = torch.cat(theta), [t.numel() for t in theta]
-        means = _Expectation.apply(flat, _Call(self, problem, start, index, guide, call, sizes)).split(sizes)
+        means = Expectation.apply(flat, Call(self, problem, start, index, guide, call, sizes)).split(sizes)
         return [m.to(t.dtype) for m, t in zip(means, theta, strict=True)]
 
     def _run(
@@ -247,7 +254,7 @@ class LocalSearchLayer(_Module):
             self._memory.last = done[0]
             return done
 
-        return _recompute.once(self, run)
+        return made_once(self, run)
 
     def _start_of(self, start: Any, y_is: Any = None, many: bool = False) -> Any:
         return self.start if start is None else starts.resolve(start)
@@ -266,10 +273,10 @@ class LocalSearchLayer(_Module):
         problem: Any = self.problem
         if _is_empty(theta, problem):
             return _torch_ops.begun(self, 0, 0, Begin(problem.solution[:0], _NOBODY), _NOBODY, statistics)
-        batch = make_batch(self.problem, _array(theta))
+        batch = make_batch(self.problem, to_array(theta))
         if guide is not None:
             like_theta(_guide(guide), "guide", batch, self.problem)
-        if starts.memory(start) is not None and _recompute.in_backward():
+        if starts.memory(start) is not None and in_backward():
             raise ValueError("start must not be persistent in a compiled segment that is run again in the backward pass, got one.")
         seed, call = self._seed_and_call(call, number)
         settings = self.settings._replace(seed=seed, call=call, start_name=_blamed(start))
@@ -283,16 +290,16 @@ class LocalSearchLayer(_Module):
         if _is_empty(_tensor(theta), problem):
             done = _torch_ops.begun(self, 0, 0, Begin(problem.solution[:0], _NOBODY), _NOBODY)
             return theta.clone(), *done[:4], torch.from_numpy(_NOBODY.copy())
-        run, begin = self._run(_array(theta), self.problem, index=index, guide=guide, **options)
+        run, begin = self._run(to_array(theta), self.problem, index=index, guide=guide, **options)
         done = _torch_ops.begun(self, run.settings.seed, run.settings.call, begin, np.asarray(run.on_host.chains.indices))
-        return _like(run.mean().reshape(theta.shape), theta), *done[:4], torch.from_numpy(np.array(run.on_host.steps))
+        return tensor_like(run.mean().reshape(theta.shape), theta), *done[:4], torch.from_numpy(np.array(run.on_host.steps))
 
     def _seed_and_call(self, call: int | None, number: int | None = None) -> tuple[int, int]:
         """What the draws of a call depend on, beside examples and chains; ``number`` is that of a call counted elsewhere."""
         seed = self.settings.seed
         if call is not None:
             return seed, seed_in(call, "call")
-        if _recompute.in_backward():
+        if in_backward():
             raise ValueError("call must be given where a layer is called in a backward pass, lest it draw anew, got None.")
         if (worker := get_worker_info()) is not None:
             seed = int(stream_keys(seed, worker.seed % 2**63, np.zeros(1, np.int64), 1)[0, 0]) >> 1
@@ -448,7 +455,7 @@ class FenchelYoungLoss(_Module):
         problem = self.layer.problem if problem is None else problem
         if not isinstance(problem, Problem):
             return self._of_list(theta, y, problem, start, self._meaning(y, y_is), keys)
-        return _reduce(_linear(theta, self._gradient(theta, y, problem, start, y_is, **keys)), self.reduction)
+        return _reduce(linear(theta, self._gradient(theta, y, problem, start, y_is, **keys)), self.reduction)
 
     def _meaning(self, y: Any, y_is: str | None) -> str:
         y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
@@ -467,10 +474,10 @@ class FenchelYoungLoss(_Module):
         begin = self._start(start, y_is, many)
         observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
         run, _ = self.layer._run(
-            _array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys
+            to_array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys
         )
         mean, statistics = run.mean().reshape(theta.shape), observed.statistics.reshape(*y.shape[:-1], problem.size)
-        return _like(mean - statistics, theta)
+        return tensor_like(mean - statistics, theta)
 
     def _pair(self, theta: Any, y: Any, problem: Problem, y_is: str) -> tuple[Tensor, Any, bool]:
         """θ, y as rows, and whether one θ has many observations."""
@@ -518,10 +525,10 @@ class FenchelYoungLoss(_Module):
         each = [_observed(p, row[None], y_is, self._name) for p, row in zip(problem, rows, strict=True)]
         observed = None if y_is == "mean" else [o.solutions[0] for o in each]
         run, _ = self.layer._run(
-            [_array(t) for t in theta], problem, start=begin, observed=observed, start_name=_blamed(begin), **keys
+            [to_array(t) for t in theta], problem, start=begin, observed=observed, start_name=_blamed(begin), **keys
         )
         means = zip(theta, run.mean(), each, strict=True)
-        return _reduce(torch.stack([_linear(t, _like(mean - o.statistics[0], t)) for t, mean, o in means]), self.reduction)
+        return _reduce(torch.stack([linear(t, tensor_like(mean - o.statistics[0], t)) for t, mean, o in means]), self.reduction)
 
     def _start(self, start: Any, y_is: str, many: bool) -> Any:
         """Where chains of a call begin."""
@@ -606,7 +613,7 @@ class OneStepLoss(_Module):
     def _forward(self, theta: Tensor, y: Any, guide: Any) -> Tensor:
         """The call, as it is."""
         values, gradient = self._values(theta, y, guide)
-        return _reduce(_FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
+        return _reduce(FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
 
     def _values(self, theta: Tensor, y: Any, guide: Any) -> tuple[Tensor, Tensor]:
         """Loss and gradient of each example or observation."""
@@ -624,152 +631,18 @@ class OneStepLoss(_Module):
             if self.reduction == "mean":
                 raise _nothing(theta.shape[:-1])
             return theta.new_zeros(theta.shape[:-1]), torch.zeros_like(theta)
-        loss, gradient = one_step(self.problem, _array(theta), values, temperature=self.temperature, guide=guide)
-        return _like(loss, theta), _like(gradient, theta)
+        loss, gradient = one_step(self.problem, to_array(theta), values, temperature=self.temperature, guide=guide)
+        return tensor_like(loss, theta), tensor_like(gradient, theta)
 
 
-# --- autograd --------------------------------------------------------------------------------------------------------
-
-
-class _Call(NamedTuple):
-    """A call of a layer."""
-
-    layer: LocalSearchLayer
-    problem: Problems
-    start: Any
-    index: Any
-    guide: Any
-    number: int | None
-    sizes: list[int] | None = None  # of a list of problems, whose θ arrive as one flat tensor
-
-
-class _Expectation(torch.autograd.Function):
-    """E[T(Y)] with the covariance product as its derivative, forward and backward by running the chains again."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, call: _Call) -> Tensor:
-        array: Any = _array(theta)
-        if call.sizes is not None:
-            array = array.split(call.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(call.sizes)[:-1])
-        run, begin = call.layer._run(array, call.problem, start=call.start, index=call.index, guide=call.guide, call=call.number)
-        ctx.again = run, begin  # with copies of θ and of the guide; PyTorch watches their own
-        guides = call.guide if isinstance(call.guide, (list, tuple)) else [call.guide]
-        watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
-        _save(ctx, *watched)
-        mean = run.mean()
-        return _like((run.batch.place.joined(mean) if isinstance(mean, list) else mean).reshape(theta.shape), theta)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _once(_product(gradient, ctx.again), ctx.saved_tensors[0]), None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return _once(_product(tangent, ctx.again), ctx.saved_tensors[0])
-
-
-def _product(direction: Tensor, again: Any) -> Tensor:
-    """Cov(T(Y))/t · v along the chains of a run, which are run again."""
-    return _Product.apply(direction, again) if _differentiating() else _Product.value(direction, again)
-
-
-class _Product(torch.autograd.Function):
-    """The same as a function of v, in which it is linear and symmetric."""
-
-    @staticmethod
-    def value(direction: Tensor, again: Any) -> Tensor:
-        if not bool(direction.isfinite().all()):  # as where gradients are scaled: whoever does so looks for them
-            return torch.full_like(direction, torch.nan)
-        v, (result, begin) = _array(direction), again
-        flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
-        product = covariance_over_t(run_again(result, begin, flat))
-        flat = result.batch.place.joined(product) if isinstance(product, list) else product
-        return _like(flat.reshape(direction.shape), direction)
-
-    @staticmethod
-    def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
-        ctx.again = again
-        return _Product.value(direction, again)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _product(gradient, ctx.again), None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
-        return _product(tangent, ctx.again)
-
-
-def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
-    """⟨θ, g⟩ with g held fixed; one θ for all rows of g, if it has no rows."""
-    return _FixedGradient.apply(theta if theta.shape == gradient.shape else theta.expand(gradient.shape), None, gradient)
-
-
-class _FixedGradient(torch.autograd.Function):
-    """Given values with given gradients g in θ; ⟨θ, g⟩ if no values are given."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
-        _save(ctx, theta, gradient)
-        return (theta * gradient).sum(-1) if values is None else values.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple:
-        theta, gradient = ctx.saved_tensors
-        return _once(grad[..., None] * gradient, theta), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        theta, gradient = ctx.saved_tensors
-        return _once((gradient * tangent).sum(-1), theta)
-
-
-def _save(ctx: Any, *tensors: Tensor) -> None:
-    """For derivatives of both modes; PyTorch complains if one is changed before it is used."""
-    ctx.save_for_backward(*tensors)
-    if forward_ad._current_level >= 0:
-        ctx.save_for_forward(*tensors)
-
-
-def _once(derivative: Tensor, theta: Tensor) -> Tensor:
-    """A derivative in θ, which has none itself: to differentiate it is an error, where it would be 0 otherwise."""
-    return _torch_ops.Once.apply(derivative, theta) if _differentiating() else derivative
-
-
-def _differentiating() -> bool:
-    """Will anything done now be differentiated? Not in a usual backward pass: no graph is built there."""
-    return torch.is_grad_enabled() or forward_ad._current_level >= 0
-
-
-def _array(value: Any, name: str = "theta") -> Any:
-    """An array, or the tensor itself where it is on a CUDA device."""
-    if not isinstance(value, Tensor):
-        return array_of(value, name)
-    if value.is_cuda:
-        return value.detach()
-    if value.device.type != "cpu":
-        raise ValueError(f"{name} must be on the CPU or a CUDA device, got device {value.device}.")
-    if value.layout != torch.strided or value.is_nested:
-        raise ValueError(f"{name} must be a dense tensor, got {_described(value)}.")
-    value = value.detach()
-    if value.is_neg():
-        value = value.resolve_neg()
-    known = not value.is_floating_point() or value.dtype in (torch.float32, torch.float64)
-    try:
-        return (value if known else value.double()).numpy()
-    except (RuntimeError, TypeError) as error:  # complex, quantized
-        raise ValueError(f"{name} must be a tensor of real numbers, got {_described(value)} ({why(error)}).") from None
-
-
-def _described(value: Tensor) -> str:
-    return f"a {'nested' if value.is_nested else str(value.layout).removeprefix('torch.')} tensor of {value.dtype}"
+# --- arguments -------------------------------------------------------------------------------------------------------
 
 
 def _guide(value: Any) -> Any:
     """A guide for one problem or a list of them, as arrays."""
     if value is None or isinstance(value, (Tensor, np.ndarray)):
-        return None if value is None else _array(value, "guide")
-    return [_array(v, "guide") for v in sequence(value, "guide", "tensors, or one")]
+        return None if value is None else to_array(value, "guide")
+    return [to_array(v, "guide") for v in sequence(value, "guide", "tensors, or one")]
 
 
 def _tensor(value: Any, size: int | None = None) -> Tensor:
@@ -777,7 +650,7 @@ def _tensor(value: Any, size: int | None = None) -> Tensor:
     if not isinstance(value, Tensor):
         raise ValueError(f"theta must be a tensor, got {type(value).__name__}.")
     if value.layout is not torch.strided or value.is_nested:
-        raise ValueError(f"theta must be a dense tensor, got {_described(value)}.")
+        raise ValueError(f"theta must be a dense tensor, got {described(value)}.")
     if size is not None and value.itemsize == 1:
         raise ValueError(f"theta must be of a floating dtype of 16 bits or more, got {value.dtype}.")
     if size is not None and (value.ndim == 0 or value.shape[-1] != size):
@@ -790,7 +663,7 @@ def _beside(theta: Tensor, value: Any, name: str) -> Any:
     if theta.is_cuda:
         value = value if isinstance(value, Tensor) or on_gpu(value) else np.array(array_of(value, name))
         return torch.as_tensor(value, device=theta.device).detach()
-    array = _array(value, name)
+    array = to_array(value, name)
     if isinstance(array, Tensor):
         raise ValueError(f"{name} must be on the CPU, as theta is, got device {array.device}.")
     return array
@@ -840,11 +713,6 @@ def _means(problem: Problem, values: Any) -> Any:
 
 def _is_float(array: Any) -> bool:
     return array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind == "f"
-
-
-def _like(array: Any, theta: Tensor) -> Tensor:
-    tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.asarray(array, order="C"))
-    return tensor if tensor.dtype == theta.dtype else tensor.to(theta.dtype)
 
 
 def _reduce(values: Tensor, reduction: str) -> Tensor:
