@@ -307,6 +307,8 @@ def others() -> list[Target]:
                lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
         Target("diagnostics.r_hat", mg.sampling.Info.__init__.__globals__["r_hat"],
                lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
+        Target("diagnostics.standard_error", mg.sampling.Info.__init__.__globals__["standard_error"],
+               lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
         Target("command line", command_in_folder, lambda: {"target": "tests.fuzz.targets:TOP", "max_states": "100", "seed": "0"},
                kinds={"max_states": "other", "seed": "other"}, names={"max_states": "max.states|solutions"},
                pools={"target": "commands", "max_states": "words", "seed": "words"}, weight=2),
