@@ -420,22 +420,22 @@ def pytorch() -> list[Target]:
 
     def saved() -> Any:
         module = Loss(Layer(TOP, steps=4, start="persistent", chains=2), start="persistent")
-        module(pair, y)
-        module.layer(pair)
+        module(pair, y, index=[0, 1])
+        module.layer(pair, index=[0, 1])
         return module
 
     def load(extra: Any, of_layer: Any) -> Any:
         module, state = saved(), saved().state_dict()
         state["_extra_state"], state["layer._extra_state"] = extra, of_layer
         module.load_state_dict(state)
-        return module(pair, y), module.layer(pair)
+        return module(pair, y, index=[0, 1]), module.layer(pair, index=[0, 1])
 
     def load_part(calls: Any, ends: Any, rows: Any) -> Any:
         module, state = saved(), saved().state_dict()
         ends = {0: rows, 1: rows.clone() if isinstance(rows, torch.Tensor) else rows} if ends is None else ends
         state["layer._extra_state"] = {"calls": calls, "ends": ends}
         module.load_state_dict(state)
-        return module.layer(pair)
+        return module.layer(pair, index=[0, 1])
 
     def with_gradient(gradient: Any) -> Any:
         leaf = theta()
