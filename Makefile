@@ -4,7 +4,7 @@ PYTHON_OLDEST ?= python3.11
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 IN_PARALLEL = --numprocesses auto --dist worksteal
 # What test-oldest runs: the core, and the compiler around it.
-CORE = $(patsubst %,tests/test_%.py,versions sampling torch start check exact knapsack disk_cache reach specialise limits)
+CORE = $(patsubst %,tests/test_%.py,versions sampling torch torch_compile start check exact knapsack disk_cache reach specialise limits)
 
 .PHONY: demo test test-all test-oldest fuzz bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
 

@@ -7,6 +7,7 @@ Rules for everything under ``@mg.jit``: numbers in, numbers out; allocate nothin
 ``coin`` and ``categorical``. Parts marked "optional" may be deleted together with their argument at the bottom.
 """
 
+from functools import partial
 from itertools import product
 from math import comb
 from typing import NamedTuple
@@ -197,6 +198,14 @@ EXCHANGE = mg.Move(
 )
 
 
+def solutions(d, limit):
+    """TODO (optional): every solution of a small instance. With it, check can tell which ones your moves never reach.
+
+    A function of the module, and no lambda: then a problem can be pickled, and sent to other processes.
+    """
+    return (np.array(y) for y in product((0, 1), repeat=d) if sum(y) <= limit)
+
+
 class Template(mg.Problem):
     """TODO: name it, say what y, θ and T are with their shapes, and pass on what you kept.
 
@@ -227,10 +236,9 @@ class Template(mg.Problem):
             contains=contains,
             random=random,
             applicable=applicable,
-            states=lambda: (np.array(y) for y in product((0, 1), repeat=d) if sum(y) <= limit),
+            states=partial(solutions, d, limit),
             name=f"Template({d})",
         )
-        # TODO: ``states`` lists every solution of a small instance. With it, check can tell which ones your moves never reach.
 
 
 # TODO: an instance with at most a few thousand solutions, for ``check``.

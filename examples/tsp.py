@@ -4,6 +4,7 @@ Run it with ``python examples/tsp.py`` (needs torch, rich and matplotlib). ``doc
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -140,6 +141,11 @@ def random(data, rng, y):
         y[k], y[other] = y[other], y[k]
 
 
+def tours(n):
+    """Every tour. A function of the module, not a lambda: then problems can be pickled, and sent to other processes."""
+    return (np.array((0, *rest)) for rest in permutations(range(1, n)))
+
+
 class TSP(mg.Problem):
     """All tours through n ≥ 3 cities; θ and T have one entry for each edge, d = n(n−1)/2. θ = −distances: the shortest tour."""
 
@@ -154,7 +160,7 @@ class TSP(mg.Problem):
             statistic=statistic,
             contains=contains,
             random=random,
-            states=lambda: (np.array((0, *rest)) for rest in permutations(range(1, n))),
+            states=partial(tours, n),
             name=f"TSP({n})",
         )
 

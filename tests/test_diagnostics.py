@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad.diagnostics import effective_sample_size, r_hat
+from movegrad.diagnostics import effective_sample_size, r_hat, standard_error
 from movegrad.problems import Hypercube, TopK
 from movegrad.problems.hypercube import apply_flip, change_flip, propose_flip
 
@@ -89,6 +89,105 @@ def test_too_few_draws_give_nan(n):
     draws = autoregressive(0.0, (4, n))
     assert np.isnan(effective_sample_size(draws))
     assert np.isnan(r_hat(draws))
+
+
+def test_a_chain_that_never_moves_adds_no_effective_draws():
+    """Stuck where the others have their mean, so that nothing else gives it away."""
+    draws = autoregressive(0.0, (4, 1_000))
+    stuck = draws.copy()
+    stuck[0] = draws[1:].mean()
+    assert effective_sample_size(stuck) <= 1.01 * effective_sample_size(draws[1:])
+    assert effective_sample_size(stuck) < 0.85 * effective_sample_size(draws)
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_an_example_whose_chains_never_move_has_no_effective_draws(chains):
+    theta, start = np.array([[0.5, 0.0, 0.0, 0.5], [1e6] * 4]), np.ones(4, int)
+    info = mg.sample(Hypercube(4), theta, steps=1_000, chains=chains, start=start).info
+    for sizes in info.ess.values():
+        assert sizes[0] > 10
+        assert sizes[1] == 0
+    assert "effective sample size ≥ 0 of" in str(info)
+
+
+def test_what_moved_in_the_burn_in_alone_has_no_effective_draws():
+    info = mg.sample(Hypercube(4), np.full(4, 1e6), steps=1_000, burn_in=500, start=np.zeros(4, int)).info
+    assert info.accepted.sum() == 4
+    assert info.ess["objective"] == 0
+
+
+# --- standard errors -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
+def test_the_standard_error_of_an_autoregressive_process(phi):
+    """√(τ/(C·n)) with τ = (1 + φ)/(1 − φ). Batches of √n draws are not quite independent: 1 − O(τ/√n), less than τ/(2√n) here."""
+    runs = autoregressive(phi, (REPLICATES, CHAINS, DRAWS), seed=5)
+    tau = (1 + phi) / (1 - phi)
+    squares = [standard_error(draws) ** 2 * CHAINS * DRAWS / tau for draws in runs]
+    assert_mean_is(squares, 1.0, bias=tau / (2 * np.sqrt(DRAWS)) + 0.005)
+
+
+def test_the_standard_error_sees_chains_that_disagree():
+    draws = autoregressive(0.0, (4, 1_000)) + np.array([[-10.0], [10.0], [-10.0], [10.0]])
+    assert standard_error(draws) > 10 * standard_error(autoregressive(0.0, (4, 1_000)))
+
+
+@pytest.mark.parametrize("draws", [np.ones((4, 100)), np.arange(6.0).reshape(2, 3)])
+def test_there_is_no_standard_error_of_nothing(draws):
+    assert np.isnan(standard_error(draws))
+
+
+RUNS, CHAINS_OF_RUN, STUDENT = 1_000, 8, 2.3646  # 95 % of Student's t with 7 degrees of freedom
+FIVE_SIGMA = 5 * np.sqrt(0.95 * 0.05 / RUNS)  # of a share of runs: a false alarm once in 10⁶ for each entry
+
+
+@pytest.mark.parametrize("problem", [TopK(6, 2), Hypercube(5, radius=2)], ids=repr)
+@pytest.mark.parametrize("estimator", ["mean", "recycled"])
+def test_standard_errors_of_the_mean_cover_the_exact_mean_as_often_as_they_say(problem, estimator):
+    theta = np.linspace(-1, 1, problem.size)
+    out = mg.sample(
+        problem, np.tile(theta, (RUNS, 1)), steps=600, burn_in=100, chains=CHAINS_OF_RUN, estimator=estimator, trace=0, seed=1
+    )
+    assert out.info.standard_error.shape == (RUNS, problem.size)
+    inside = np.abs(out.mean - mg.exact.marginals(problem, theta)) <= STUDENT * out.info.standard_error
+    assert (np.abs(inside.mean(0) - 0.95) < FIVE_SIGMA).all(), inside.mean(0)
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_standard_errors_of_the_objective_cover_it_as_often_as_they_say(chains):
+    """Student's t with 21 or 87 degrees of freedom; batches hang together a little, hence a percent on top."""
+    problem, theta = TopK(6, 2), np.linspace(-1, 1, 6)
+    info = mg.sample(problem, np.tile(theta, (RUNS, 1)), steps=20_000, trace=500, chains=chains, seed=2).info
+    exact = theta @ mg.exact.marginals(problem, theta)
+    inside = np.abs(info.trace[..., 0].mean((1, 2)) - exact) <= {1: 2.080, 4: 1.988}[chains] * info.error["objective"]
+    assert abs(inside.mean() - 0.95) < FIVE_SIGMA + 0.01, inside.mean()
+
+
+def test_standard_errors_are_of_the_means_of_chains():
+    theta = np.random.default_rng(0).normal(size=(2, 3, 6))
+    out = mg.sample(TopK(6, 2), theta, steps=100, chains=5, trace=100, iterates=True)
+    means = out.iterates.mean(3).reshape(6, 5, 6)
+    np.testing.assert_allclose(out.info.standard_error, means.std(1, ddof=1) / np.sqrt(5), atol=1e-12)
+    assert "standard error of the mean: ≤ " in str(out.info)
+
+
+def test_standard_errors_of_a_list_of_problems():
+    info = mg.sample([TopK(5, 2), TopK(9, 3)], [np.zeros(5), np.zeros(9)], steps=50, chains=3).info
+    assert [e.shape for e in info.standard_error] == [(5,), (9,)]
+
+
+def test_one_chain_and_annealing_have_no_standard_error_of_the_mean():
+    assert mg.sample(TopK(5, 2), np.zeros(5), steps=50).info.standard_error is None
+    info = mg.solve(TopK(5, 2), np.zeros(5), steps=50, chains=3).info
+    assert info.standard_error is None
+    assert "standard error" not in str(info)
+
+
+def test_entries_that_never_moved_have_no_standard_error():
+    theta = np.array([1e6, 0.0, 0.0, -1e6])
+    error = mg.sample(Hypercube(4), theta, steps=500, chains=3, start=np.array([1, 0, 0, 0])).info.standard_error[0]
+    assert np.isnan(error).tolist() == [True, False, False, True]
 
 
 # --- R-hat -----------------------------------------------------------------------------------------------------------

@@ -42,7 +42,21 @@ def imports(path: Path) -> set[str]:
     return {line.split()[1] for line in lines if line.split()[1].startswith("movegrad")}
 
 
-FRONT_ENDS = ["_calls", "diagnostics", "exact", "jax", "plot", "problem", "sampling", "start", "torch", "integrations/pyepo"]
+FRONT_ENDS = [
+    "_calls",
+    "_torch_autograd",
+    "_torch_ops",
+    "_torch_state",
+    "diagnostics",
+    "exact",
+    "jax",
+    "plot",
+    "problem",
+    "sampling",
+    "start",
+    "torch",
+    "integrations/pyepo",
+]
 
 
 @pytest.mark.parametrize("name", FRONT_ENDS)

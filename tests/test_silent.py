@@ -283,7 +283,8 @@ def segment(layers, losses, y):
 
     def run(x):
         theta = x * 2.0
-        first, second, third = layers[0](theta), layers[0](theta), layers[1](theta.tanh())
+        first, second = (layers[0](theta, index=[0, 1]) for _ in range(2))
+        third = layers[1](theta.tanh(), index=[0, 1])
         return ((first - 0.3).square() * (second + 1.0)).sum() + (third.exp() * first).sum() + losses(theta, y)
 
     return run

@@ -266,7 +266,7 @@ def test_the_loss_takes_every_word(start):
     loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(Hypercube(4), steps=500, chains=2), start=start)
     # θ leads every chain to the observation within 500 steps of 4 bits (not so with probability 4·(3/4)⁵⁰⁰), whatever its start.
     for _ in range(2):
-        loss(theta, torch.tensor(y)).backward()
+        loss(theta, torch.tensor(y), index=[0, 1]).backward()
     assert torch.isfinite(theta.grad).all()
     assert (theta.grad.abs() <= 0.5).all()
 

@@ -167,34 +167,46 @@ def run_from(
 
     ``observed`` are solutions that are known to be in the set: one for each example, or many for one θ.
     """
-    if isinstance(settings.temperature, np.ndarray) and len(settings.temperature) != batch.examples:
-        got = len(settings.temperature)
-        raise ValueError(f"temperature must be a number or {batch.examples} of them, one for each row of theta, got {got}.")
     if progress is not None:
         progress = reporter(progress)
         progress = progress and function_of(progress, "progress", 1, "the fraction done")
-    place, keys = batch.place, index_of(index, batch.examples)
-    if start is starts.target and not isinstance(observed, (list, type(None))) and len(observed) == batch.examples:
-        begin, memory = Begin(observed.reshape(-1), np.full(batch.examples, TRUSTED)), None
-    else:
-        chosen = starts.resolve(start)
-        problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
-        request = starts.Request(problems, settings.chains, keys, observed, settings.seed, settings.call, batch.shape)
-        begin, memory = starts.flatten(starts.asked(chosen, request), request, place, settings.start_name), starts.memory(chosen)
+    begin, keys, memory = begin_from(batch, settings, problem, start, observed, index)
     guide = None if guide is None else like_theta(guide, "guide", batch, problem)
-    result = place.execute(batch, settings, begin, keys, guide, direction, progress)
+    result = batch.place.execute(batch, settings, begin, keys, guide, direction, progress)
     if memory is not None:
         memory.remember(keys, list(result.solutions))
     return result, begin
 
 
+def begin_from(
+    batch: Batch, settings: Settings, problem: Any, start: Any, observed: Any = None, index: Any = None
+) -> tuple[Begin, np.ndarray, Any]:
+    """Where chains begin, (E,) numbers of the examples, and what is to be told where chains ended, or None."""
+    if isinstance(settings.temperature, np.ndarray) and len(settings.temperature) != batch.examples:
+        got = len(settings.temperature)
+        raise ValueError(f"temperature must be a number or {batch.examples} of them, one for each row of theta, got {got}.")
+    keys = index_of(index, batch.examples)
+    if start is starts.target and not isinstance(observed, (list, type(None))) and len(observed) == batch.examples:
+        return Begin(observed.reshape(-1), np.full(batch.examples, TRUSTED)), keys, None
+    chosen = starts.resolve(start)
+    problems = [problem] * batch.examples if isinstance(problem, Problem) else problem
+    request = starts.Request(problems, settings.chains, keys, observed, settings.seed, settings.call, batch.shape)
+    begin = starts.flatten(starts.asked(chosen, request), request, batch.place, settings.start_name)
+    return begin, keys, starts.memory(chosen)
+
+
 def run_again(result: Run, begin: Begin, direction: Any) -> Run:
     """The same chains once more, now with the covariance product in a direction: nothing of the first run was stored."""
     chains = result.chains
-    settings = result.settings._replace(
-        steps=np.array(result.steps), time_limit=None, trace=0, iterates=False, watch=False, options=Options(covariance=True)
+    return replay(result.batch, result.settings, result.steps, begin, chains.indices, chains.guide, direction)
+
+
+def replay(batch: Batch, settings: Settings, steps: Any, begin: Begin, indices: np.ndarray, guide: Any, direction: Any) -> Run:
+    """The same from what the first run depended on."""
+    settings = settings._replace(
+        steps=np.array(steps), time_limit=None, trace=0, iterates=False, watch=False, options=Options(covariance=True)
     )
-    return result.batch.place.execute(result.batch, settings, begin, chains.indices, chains.guide, direction)
+    return batch.place.execute(batch, settings, begin, indices, guide, direction)
 
 
 # --- results -------------------------------------------------------------------------------------------------------------

@@ -51,7 +51,9 @@ of the problem
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -223,7 +225,8 @@ class Problem:
         Whether ``random`` draws uniformly, so that ``check`` can hold it to that. False where it only makes some solution.
     states : callable, optional
         Returns every solution of a small instance. Lets ``check`` prove that all of them are reached. It may have an attribute
-        ``at_least``, a number of solutions that there are for sure, lest too many be listed.
+        ``at_least``, a number of solutions that there are for sure, lest too many be listed. Pickles of a problem have it if it is
+        an object or a ``functools.partial`` of a function of a module, not if it is a lambda.
     oracle : object, optional
         Closed forms with the methods of :class:`movegrad.exact.Oracle`.
     name : str, optional
@@ -308,7 +311,13 @@ class Problem:
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what the engine keeps here."""
+        """For pickles: without what the engine keeps here; ``states`` that cannot be pickled are missed when they are asked for."""
+        state = self._lasting()
+        if _is_local(self.states):
+            state["states"] = _LeftBehind(self.name, getattr(self.states, "at_least", None))
+        return state
+
+    def _lasting(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_layout", "_enumeration")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -316,6 +325,17 @@ class Problem:
         vars(self).update(state, solution=state["state"][0])
         for array in (*self.data, *self.state):
             array.setflags(write=False)
+
+    def __copy__(self) -> "Problem":
+        return self._made_of(self._lasting())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Problem":
+        return self._made_of({n: copy(v) if n == "states" else deepcopy(v, memo) for n, v in self._lasting().items()})
+
+    def _made_of(self, state: dict[str, Any]) -> "Problem":
+        made: Problem = object.__new__(type(self))
+        made.__setstate__(state)
+        return made
 
     def __repr__(self) -> str:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
@@ -467,6 +487,28 @@ class Problem:
         if self.functions.applicable is not None and len(asking) < len(self.moves):
             missing = next(m.name for m in self.moves if m.applicable_after is None)
             raise ValueError(f"applicable_after of move {missing!r} must be given, since {self.name} has applicable.")
+
+
+class _LeftBehind:
+    """Stands for ``states`` of a pickled problem, if they are a function that cannot be pickled: who lists solutions misses it."""
+
+    def __init__(self, name: str, at_least: Any) -> None:
+        self.name = name
+        if at_least is not None:
+            self.at_least = at_least
+
+    def __call__(self) -> Any:
+        raise ValueError(
+            f"states of {self.name} must be an object that can be pickled, such as a functools.partial of a function of a module, "
+            "to be there in another process, got a lambda or a function of a function."
+        )
+
+
+def _is_local(function: Any) -> bool:
+    """Is this a lambda, or a function made in a function? Pickles hold names, and such a one has none."""
+    while isinstance(function, partial):
+        function = function.func
+    return "<" in getattr(function, "__qualname__", "")
 
 
 def _check_function(function: Any, name: str, owner: str, arity: int, required: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,11 @@ def constant(temperature: float) -> Schedule:
     2.0
     """
     t = positive(temperature, "temperature")
-    return lambda k: t
+    return partial(_constant, t)
+
+
+def _constant(t: float, k: int) -> float:
+    return t
 
 
 def truncated_geometric(start: float, decay: float, final: float) -> Schedule:
@@ -72,7 +77,11 @@ def truncated_geometric(start: float, decay: float, final: float) -> Schedule:
     start, decay, final = positive(start, "start"), positive(decay, "decay"), positive(final, "final")
     if decay >= 1.0:
         raise ValueError(f"decay must be in (0, 1), got {decay}.")
-    return lambda k: max(decay**k * start, final)
+    return partial(_truncated_geometric, start, decay, final)
+
+
+def _truncated_geometric(start: float, decay: float, final: float, k: int) -> float:
+    return max(decay**k * start, final)
 
 
 @dataclass(frozen=True)

@@ -364,6 +364,9 @@ class Persistent:
     def __init__(self, first: Any = random) -> None:
         self.first = resolve(first)
         self.ends: dict[int, Any] = {}  # key of an example → (C, size), read-only
+        self.times: dict[int, int] = {}  # when it was kept: of the ends that two ranks know, the later one is right
+        self.now = 0  # batches so far
+        self.warned = False  # of batches without an index
 
     def __call__(self, request: Request) -> list[Solutions]:
         index = request.indices.tolist()
@@ -378,10 +381,22 @@ class Persistent:
 
     def remember(self, indices: np.ndarray, solutions: Sequence[np.ndarray]) -> None:
         """Keep where chains ended."""
+        self.now += 1
         for key, rows in zip(indices.tolist(), solutions, strict=True):
-            self.ends[key] = _copied(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
-            if isinstance(rows, np.ndarray):
-                self.ends[key].setflags(write=False)
+            self.keep(key, rows, self.now)
+
+    def keep(self, index: int, rows: Any, time: int = 0) -> None:
+        """The same for one example, at a time."""
+        self.times[index] = time
+        self.ends[index] = _copied(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again
+        if isinstance(rows, np.ndarray):
+            self.ends[index].setflags(write=False)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.ends.clear()
+        self.times.clear()
+        self.now = 0
 
 
 def resolve(start: Any, lasting: bool = False) -> Start:

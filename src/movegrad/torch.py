@@ -10,36 +10,51 @@ the other, from whichever threads they come; copies of a layer go on from the sa
 * Workers of a ``DataLoader`` have copies of a layer that all begin with the same number. Their seed is mixed with that of the
   worker, which is another one in every worker and epoch and depends on ``torch.manual_seed``. For numbers that do not depend on how
   many workers there are, give ``index`` (the position of the example) and ``call`` (the epoch).
-* Processes of distributed training should have layers with different seeds, or give an ``index`` of their own to each example.
+* Processes of distributed training: examples without an ``index`` are numbered from rank · 2⁴⁰ on, so that ranks never share draws;
+  with one, the number of an example in the data set, draws do not depend on the rank (docs/scale.md).
 * ``torch.utils.checkpoint`` runs a segment again in the backward pass: a layer in it does not draw anew.
+* ``torch.compile`` and ``torch.func`` give the same numbers (movegrad/_torch_ops.py).
 
 An empty batch gives an empty result, a sum of 0 and an error where a mean over examples is wanted. Nothing can be differentiated
 twice.
 """
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+import warnings
+from collections.abc import Sequence
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
+from torch import distributed as _distributed
+from torch.utils.data import get_worker_info
 
-from movegrad import _recompute
+from movegrad import _torch_ops, _torch_state
 from movegrad import start as starts
 from movegrad._calls import (
     ESTIMATORS,
     Observed,
-    covariance_over_t,
+    begin_from,
+    like_theta,
     make_batch,
     make_settings,
     observe,
     problems_of,
-    run_again,
     run_from,
 )
+from movegrad._torch_autograd import (
+    Call,
+    Expectation,
+    FixedGradient,
+    described,
+    in_backward,
+    linear,
+    made_once,
+    tensor_like,
+    to_array,
+)
+from movegrad._torch_state import gather_persistent
 from movegrad._validate import (
     array_of,
     choice,
@@ -51,35 +66,38 @@ from movegrad._validate import (
     seed_in,
     sequence,
     shown,
-    why,
 )
 from movegrad.diagnostics import Info
-from movegrad.engine import Begin, Options, Run, on_gpu, place_of, stream_keys
+from movegrad.engine import Begin, Options, Run, Settings, on_gpu, place_of, stream_keys
 from movegrad.problem import Problem
 from movegrad.sampling import one_step
 from movegrad.schedules import Annealing
 
-__all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss"]
+__all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss", "gather_persistent"]
 
 REDUCTIONS = ("mean", "sum", "none")
 MEANINGS = ("solution", "mean")  # of y
 Problems = Problem | Sequence[Problem]
-Forward = TypeVar("Forward", bound=Callable)
+_are_transformed = torch._C._are_functorch_transforms_active  # does ``torch.func`` look on?
+_CAN_BE_DISTRIBUTED = _distributed.is_available()
+_GRAPHS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 7)  # before, an error in an operator ends the process
+_RANK = 40  # bits of an index that a rank leaves to its examples
 
 
-def _not_compiled(forward: Forward) -> Forward:
-    """Run as it is where ``torch.compile`` meets it: kernels are compiled already, and all around them would be traced."""
+class _Module(nn.Module):
+    """What operators of a compiled graph find by its handle (movegrad/_torch_ops.py)."""
 
-    @wraps(forward)
-    def run(*arguments: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return torch.compiler.disable(forward)(*arguments, **options)
-        return forward(*arguments, **options)
+    def __init__(self) -> None:
+        super().__init__()
+        self._handle = _torch_ops.register(self)
 
-    return run  # type: ignore[return-value]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and pickles have handles of their own."""
+        super().__setstate__(state)
+        self._handle = _torch_ops.register(self)
 
 
-class LocalSearchLayer(nn.Module):
+class LocalSearchLayer(_Module):
     """The layer ŷ_t(θ) = E[T(Y)] under π(y) ∝ exp((⟨θ, T(y)⟩ + φ(y))/t), estimated by local-search chains.
 
     Its Jacobian is Cov(T(Y))/t. The backward pass runs the same chains again from the same generators and accumulates the product
@@ -145,6 +163,7 @@ class LocalSearchLayer(nn.Module):
             seed=seed, options=Options(recycle=estimator == "recycled"),
         )  # fmt: skip
         self._memory = _Memory()
+        self._shape = _torch_ops.shape_of(problem, self.settings.chains) if isinstance(problem, Problem) else None
 
     @property
     def calls(self) -> int:
@@ -156,7 +175,6 @@ class LocalSearchLayer(nn.Module):
         """Diagnostics of the last call."""
         return None if self._memory.last is None else Info(self._memory.last.on_host)
 
-    @_not_compiled
     def forward(
         self,
         theta: Any,
@@ -187,17 +205,30 @@ class LocalSearchLayer(nn.Module):
         tensor (…, d), or a list of (dᵢ,) for a sequence of problems
             ŷ_t(θ), of the dtype of θ.
         """
+        if torch.compiler.is_compiling():
+            options = start, index, guide, call
+            if problem is None and self._shape is not None and isinstance(theta, Tensor) and _are_plain(*options):
+                return _torch_ops.mean_in_graph(self, self, theta, None, options, None)[0]
+            return torch.compiler.disable(self._forward)(theta, problem, start, index, guide, call)
+        if _are_transformed():
+            _refuse_others(self, problem)
+            keys = {"start": start, "call": call}
+            return _torch_ops.Expectation.apply(theta, _as_tensor(guide), _as_tensor(index), self, keys)[0]
+        return self._forward(theta, problem, start, index, guide, call)
+
+    def _forward(self, theta: Any, problem: Any, start: Any, index: Any, guide: Any, call: int | None) -> Any:
+        """The call, as it is."""
         problem = self.problem if problem is None else problem
         if isinstance(problem, Problem):
             if _is_empty(_tensor(theta), problem):
                 return theta.clone()
-            return _Expectation.apply(theta, _Call(self, problem, start, index, guide, call))
+            return Expectation.apply(theta, Call(self, problem, start, index, guide, call))
         theta = [_tensor(t) for t in listed(theta, "theta", len(problems_of(problem)), "problems")]
         for e, t in enumerate(theta):
             if t.ndim != 1 or not t.is_floating_point():
                 raise ValueError(f"theta[{e}] must have one axis and a floating dtype, got shape {tuple(t.shape)} of {t.dtype}.")
         flat, sizes = torch.cat(theta), [t.numel() for t in theta]
-        means = _Expectation.apply(flat, _Call(self, problem, start, index, guide, call, sizes)).split(sizes)
+        means = Expectation.apply(flat, Call(self, problem, start, index, guide, call, sizes)).split(sizes)
         return [m.to(t.dtype) for m, t in zip(means, theta, strict=True)]
 
     def _run(
@@ -213,41 +244,77 @@ class LocalSearchLayer(nn.Module):
         call: int | None = None,
     ) -> tuple[Run, Begin]:
         """Run the chains on arrays; returns the run and where it began."""
-        recording, replay = _recompute.tapes()
-        if replay is not None:
-            backward, tape = replay
-            done = tape.play(self, backward)
-        else:
-            batch = make_batch(problem, theta)
-            seed, call = self._seed_and_call(call)
-            settings = self.settings._replace(seed=seed, call=call, start_name=start_name)
-            chosen = self.start if start is None else start
-            done = run_from(batch, settings, problem, chosen, observed=observed, index=index, guide=_guide(guide))
-            self._memory.last = done[0]
-        for tape in recording:
-            tape.runs.append((self, done))
-        return done
 
-    def _seed_and_call(self, call: int | None) -> tuple[int, int]:
-        """What the draws of a call depend on, beside examples and chains."""
+        def run() -> tuple[Run, Begin]:
+            batch = make_batch(problem, theta)
+            seed, number = self._seed_and_call(call)
+            settings = Settings(*self.settings[:-3], seed, number, start_name)  # its last fields; _replace takes 3 times as long
+            chosen = self.start if start is None else start
+            indices = _indices(index, chosen, batch.examples, batch.shape != ())
+            done = run_from(batch, settings, problem, chosen, observed=observed, index=indices, guide=_guide(guide))
+            self._memory.last = done[0]
+            return done
+
+        return made_once(self, run)
+
+    def _start_of(self, start: Any, y_is: Any = None, many: bool = False) -> Any:
+        return self.start if start is None else starts.resolve(start)
+
+    def _begun(
+        self, theta: Tensor, y: None, index: Any, guide: Any, start: Any, y_is: None, call: int | None, number: int | None = None
+    ) -> _torch_ops.Begun:
+        """The first part of a call in a graph."""
+        return self._begun_at(_tensor(theta), self._start_of(start), index, guide, call, number)
+
+    def _begun_at(
+        self, theta: Tensor, start: Any, index: Any, guide: Any, call: int | None, number: int | None, observed: Any = None,
+        statistics: Any = None,
+    ) -> _torch_ops.Begun:  # fmt: skip
+        """The same from a start, for the loss too. ``number`` is that of a call that the graph counts."""
+        problem: Any = self.problem
+        if _is_empty(theta, problem):
+            return _torch_ops.begun(self, 0, 0, Begin(problem.solution[:0], _NOBODY), _NOBODY, statistics)
+        batch = make_batch(self.problem, to_array(theta))
+        if guide is not None:
+            like_theta(_guide(guide), "guide", batch, self.problem)
+        if starts.memory(start) is not None and in_backward():
+            raise ValueError("start must not be persistent in a compiled segment that is run again in the backward pass, got one.")
+        seed, call = self._seed_and_call(call, number)
+        settings = self.settings._replace(seed=seed, call=call, start_name=_blamed(start))
+        index = _indices(index, start, batch.examples, batch.shape != ())
+        begin, indices, _ = begin_from(batch, settings, self.problem, start, observed=observed, index=index)
+        return _torch_ops.begun(self, seed, call, begin, indices, statistics)
+
+    def _expected(self, theta: Tensor, guide: Any, index: Any, options: dict[str, Any]) -> tuple[Tensor, ...]:
+        """A whole call for ``torch.func``: the mean, and tensors from which the same chains can be run again."""
+        problem: Any = self.problem
+        if _is_empty(_tensor(theta), problem):
+            done = _torch_ops.begun(self, 0, 0, Begin(problem.solution[:0], _NOBODY), _NOBODY)
+            return theta.clone(), *done[:4], torch.from_numpy(_NOBODY.copy())
+        run, begin = self._run(to_array(theta), self.problem, index=index, guide=guide, **options)
+        done = _torch_ops.begun(self, run.settings.seed, run.settings.call, begin, np.asarray(run.on_host.chains.indices))
+        return tensor_like(run.mean().reshape(theta.shape), theta), *done[:4], torch.from_numpy(np.array(run.on_host.steps))
+
+    def _seed_and_call(self, call: int | None, number: int | None = None) -> tuple[int, int]:
+        """What the draws of a call depend on, beside examples and chains; ``number`` is that of a call counted elsewhere."""
         seed = self.settings.seed
         if call is not None:
             return seed, seed_in(call, "call")
-        if _recompute.in_backward():
+        if in_backward():
             raise ValueError("call must be given where a layer is called in a backward pass, lest it draw anew, got None.")
-        if (worker := torch.utils.data.get_worker_info()) is not None:
+        if (worker := get_worker_info()) is not None:
             seed = int(stream_keys(seed, worker.seed % 2**63, np.zeros(1, np.int64), 1)[0, 0]) >> 1
-        return seed, self._memory.count()
+        return seed, self._memory.count() if number is None else number
 
     def get_extra_state(self) -> dict[str, Any]:
         """For ``state_dict``: the number of calls, and where persistent chains ended."""
-        return {"calls": self.calls, "ends": _ends(self.start)}
+        return {"calls": self.calls, "ends": _torch_state.ends_of(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """For ``load_state_dict``."""
-        state = _saved(state, self, "calls", "ends")
+        state = _torch_state.saved(state, self, "calls", "ends")
         calls = integer_in(state["calls"], "calls in the state_dict of LocalSearchLayer", 0)
-        _set_ends(self.start, state["ends"], self.settings.chains, "ends in the state_dict of LocalSearchLayer")
+        _torch_state.set_ends(self.start, state["ends"], self.settings.chains, "ends in the state_dict of LocalSearchLayer")
         self._memory.calls = calls
 
     def extra_repr(self) -> str:
@@ -260,24 +327,40 @@ class LocalSearchLayer(nn.Module):
 class _Memory:
     """What a layer changes when it is called; a plain object, since setting attributes of a module is slow."""
 
-    calls = 0
     last: Run | None = None
+
+    def __init__(self, calls: int = 0) -> None:
+        array = np.array([calls])
+        self._calls = memoryview(array.data)  # read and written faster than arrays and tensors are
+        self.state = torch.from_numpy(array)  # the same memory: compiled graphs count here
+
+    @property
+    def calls(self) -> int:
+        return self._calls[0]
+
+    @calls.setter
+    def calls(self, calls: int) -> None:
+        self._calls[0] = calls
 
     def count(self) -> int:
         """The number of a new call; threads never get the same."""
         with _COUNTING:
-            self.calls += 1
-            return self.calls - 1
+            self._calls[0] += 1
+            return self._calls[0] - 1
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies of a layer do not hold chains."""
         return {"calls": self.calls}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
 
 _COUNTING = Lock()
+_NOBODY = np.zeros(0, np.int64)
 
 
-class FenchelYoungLoss(nn.Module):
+class FenchelYoungLoss(_Module):
     """Fenchel-Young loss of a layer, with gradient ŷ_t(θ) − T(y).
 
     The value A_t(θ) + Ω_t(y) − ⟨θ, T(y)⟩ is intractable (:func:`movegrad.exact.fenchel_young` has it where it is not). What is
@@ -319,7 +402,6 @@ class FenchelYoungLoss(nn.Module):
         self.y_is = choice(y_is, "y_is", MEANINGS)
         self._name = "y"  # of the observations, in errors
 
-    @_not_compiled
     def forward(
         self,
         theta: Any,
@@ -351,27 +433,83 @@ class FenchelYoungLoss(nn.Module):
         tensor
             A number; with reduction "none" one for each example or observation.
         """
-        problem = self.layer.problem if problem is None else problem
+        if torch.compiler.is_compiling():
+            options = start, index, guide, call
+            if (
+                problem is None
+                and self.layer._shape is not None
+                and _are_plain(*options)
+                and _can_be_traced(theta, y, y_is or self.y_is)
+            ):
+                return self._in_graph(theta, y, options, y_is or self.y_is)
+            return torch.compiler.disable(self._forward)(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
+        if _are_transformed():
+            _refuse_others(self.layer, problem)
+            keys = {"start": start, "y_is": y_is, "call": call}
+            y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.layer.problem, y, self._name))
+            gradient = _torch_ops.Difference.apply(_tensor(theta), y, _as_tensor(guide), _as_tensor(index), self, keys)
+            return _reduce(_torch_ops.FixedGradient.apply(theta.expand(gradient.shape), None, gradient), self.reduction)
+        return self._forward(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
+
+    def _forward(self, theta: Any, y: Any, problem: Any, start: Any, y_is: str | None, **keys: Any) -> Tensor:
+        """The call, as it is."""
+        layer: Any = self._modules["layer"]  # a microsecond faster than self.layer
+        problem = layer.problem if problem is None else problem
+        if not isinstance(problem, Problem):
+            return self._of_list(theta, y, problem, start, self._meaning(y, y_is), keys)
+        return _reduce(linear(theta, self._gradient(theta, y, problem, start, y_is, **keys)), self.reduction)
+
+    def _meaning(self, y: Any, y_is: str | None) -> str:
         y_is = self.y_is if y_is is None else choice(y_is, "y_is", MEANINGS)
         if y_is == "mean":
             _without_gradient(y)
-        keys: dict[str, Any] = {"index": index, "guide": guide, "call": call}
-        if not isinstance(problem, Problem):
-            return self._of_list(theta, y, problem, start, y_is, keys)
+        return y_is
+
+    def _gradient(
+        self, theta: Any, y: Any, problem: Problem | None = None, start: Any = None, y_is: str | None = None, **keys: Any
+    ) -> Tensor:
+        """E[T(Y)] − T(y), for each example or observation."""
+        layer: Any = self._modules["layer"]
+        problem, y_is = problem or layer.problem, self._meaning(y, y_is)  # type: ignore[assignment]
+        theta, y, many = self._pair(theta, y, problem, y_is)
+        if 0 in y.shape:
+            return theta.new_zeros(*y.shape[:-1], problem.size)
+        begin = self._start(start, y_is, many)
+        observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
+        run, _ = layer._run(to_array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys)
+        mean, statistics = run.mean().reshape(theta.shape), observed.statistics.reshape(*y.shape[:-1], problem.size)
+        return tensor_like(mean - statistics, theta)
+
+    def _pair(self, theta: Any, y: Any, problem: Problem, y_is: str) -> tuple[Tensor, Any, bool]:
+        """θ, y as rows, and whether one θ has many observations."""
         theta = _tensor(theta, problem.size)
         y = _rows(problem, theta, y, y_is, self._name)
         many = theta.ndim == 1 and y.ndim == 2
         if not many and tuple(y.shape[:-1]) != tuple(theta.shape[:-1]):
             raise ValueError(f"y must have the leading axes {tuple(theta.shape[:-1])} of theta, got shape {tuple(y.shape)}.")
-        if 0 in y.shape:
-            return _reduce((theta * theta.new_zeros(*y.shape[:-1], problem.size)).sum(-1), self.reduction)
-        begin = self._start(start, y_is, many)
-        observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
-        run, _ = self.layer._run(
-            _array(theta), problem, start=begin, observed=observed.solutions, start_name=_blamed(begin), **keys
-        )
-        mean, statistics = run.mean().reshape(theta.shape), observed.statistics.reshape(*y.shape[:-1], problem.size)
-        return _reduce(_linear(theta, _like(mean - statistics, theta)), self.reduction)
+        return theta, y, many
+
+    def _in_graph(self, theta: Tensor, y: Tensor, options: tuple, y_is: str) -> Tensor:
+        mean, statistics = _torch_ops.mean_in_graph(self, self.layer, theta, y, options, y_is)
+        values = (theta * (mean - statistics).to(theta.dtype)).sum(-1)
+        return values if self.reduction == "none" else values.mean() if self.reduction == "mean" else values.sum()
+
+    def _begun(
+        self, theta: Tensor, y: Tensor, index: Any, guide: Any, start: Any, y_is: str, call: int | None, number: int | None = None
+    ) -> _torch_ops.Begun:
+        """The first part of a call in a graph."""
+        problem = self.layer.problem
+        theta, y, many = self._pair(theta, y, problem, choice(y_is, "y_is", MEANINGS))
+        begin, observed = self._start(start, y_is, many), Observed(None, np.empty((0, problem.size)))
+        if 0 not in y.shape:
+            observed = _observed(problem, y.reshape(-1, y.shape[-1]), y_is, self._name)
+        elif self.reduction == "mean":
+            raise _nothing(y.shape[:-1])
+        statistics = observed.statistics.reshape(*y.shape[:-1], problem.size)
+        return self.layer._begun_at(theta, begin, index, guide, call, number, observed.solutions, statistics)
+
+    def _start_of(self, start: Any, y_is: str, many: bool) -> Any:
+        return self._start(start, y_is, many)
 
     def _of_list(self, theta: Any, y: Any, problem: Sequence[Problem], start: Any, y_is: str, keys: dict[str, Any]) -> Tensor:
         """The same for a list of problems."""
@@ -388,10 +526,10 @@ class FenchelYoungLoss(nn.Module):
         each = [_observed(p, row[None], y_is, self._name) for p, row in zip(problem, rows, strict=True)]
         observed = None if y_is == "mean" else [o.solutions[0] for o in each]
         run, _ = self.layer._run(
-            [_array(t) for t in theta], problem, start=begin, observed=observed, start_name=_blamed(begin), **keys
+            [to_array(t) for t in theta], problem, start=begin, observed=observed, start_name=_blamed(begin), **keys
         )
         means = zip(theta, run.mean(), each, strict=True)
-        return _reduce(torch.stack([_linear(t, _like(mean - o.statistics[0], t)) for t, mean, o in means]), self.reduction)
+        return _reduce(torch.stack([linear(t, tensor_like(mean - o.statistics[0], t)) for t, mean, o in means]), self.reduction)
 
     def _start(self, start: Any, y_is: str, many: bool) -> Any:
         """Where chains of a call begin."""
@@ -406,16 +544,16 @@ class FenchelYoungLoss(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """For ``state_dict``: where persistent chains ended."""
-        return {"persistent": _ends(self.persistent), "start": _ends(self.start)}
+        return {"persistent": _torch_state.ends_of(self.persistent), "start": _torch_state.ends_of(self.start)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """For ``load_state_dict``."""
-        state, chains = _saved(state, self, "persistent", "start"), self.layer.settings.chains
-        _set_ends(self.persistent, state["persistent"], chains, "persistent in the state_dict of FenchelYoungLoss")
-        _set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
+        state, chains = _torch_state.saved(state, self, "persistent", "start"), self.layer.settings.chains
+        _torch_state.set_ends(self.persistent, state["persistent"], chains, "persistent in the state_dict of FenchelYoungLoss")
+        _torch_state.set_ends(self.start, state["start"], chains, "start in the state_dict of FenchelYoungLoss")
 
 
-class OneStepLoss(nn.Module):
+class OneStepLoss(_Module):
     """The exact Fenchel-Young loss whose gradient is that of one step from the target, E[T(y⁽¹⁾)] − T(y): no sampling.
 
     Value and gradient as in :func:`movegrad.one_step`; unlike the loss of a long chain, the value is exact. The expected gradient
@@ -445,7 +583,6 @@ class OneStepLoss(nn.Module):
         self.temperature = positive(temperature, "temperature")
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
-    @_not_compiled
     def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
         """The loss.
 
@@ -463,6 +600,24 @@ class OneStepLoss(nn.Module):
         tensor
             A number; with reduction "none" one for each example or observation.
         """
+        if torch.compiler.is_compiling():
+            if _can_be_traced(theta, y, "solution") and _are_plain(None, None, guide, None):
+                values, _ = torch.ops.movegrad.one_step(theta, y, guide, self._handle, self.problem.size)
+                return values if self.reduction == "none" else values.mean() if self.reduction == "mean" else values.sum()
+            return torch.compiler.disable(self._forward)(theta, y, guide)
+        if not _are_transformed():
+            return self._forward(theta, y, guide)
+        y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.problem, y, "y"))
+        values, gradient = _torch_ops.OneStep.apply(_tensor(theta), y, _as_tensor(guide), self)
+        return _reduce(_torch_ops.FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
+
+    def _forward(self, theta: Tensor, y: Any, guide: Any) -> Tensor:
+        """The call, as it is."""
+        values, gradient = self._values(theta, y, guide)
+        return _reduce(FixedGradient.apply(theta.expand(gradient.shape), values, gradient), self.reduction)
+
+    def _values(self, theta: Tensor, y: Any, guide: Any) -> tuple[Tensor, Tensor]:
+        """Loss and gradient of each example or observation."""
         theta, guide = _tensor(theta, self.problem.size), _guide(guide)
         values = _beside(theta, y if isinstance(y, Tensor) else encoded(self.problem, y, "y"), "y")
         if theta.ndim == 1 and values.ndim == 2:
@@ -474,178 +629,21 @@ class OneStepLoss(nn.Module):
             wanted, given = (*theta.shape[:-1], len(self.problem.solution)), tuple(values.shape)
             raise ValueError(f"y must have shape {wanted}, got {given} for theta of shape {tuple(theta.shape)}.")
         if _is_empty(theta, self.problem):
-            return _reduce(theta.sum(-1), self.reduction)
-        loss, gradient = one_step(self.problem, _array(theta), values, temperature=self.temperature, guide=guide)
-        return _reduce(_FixedGradient.apply(theta, _like(loss, theta), _like(gradient, theta)), self.reduction)
+            if self.reduction == "mean":
+                raise _nothing(theta.shape[:-1])
+            return theta.new_zeros(theta.shape[:-1]), torch.zeros_like(theta)
+        loss, gradient = one_step(self.problem, to_array(theta), values, temperature=self.temperature, guide=guide)
+        return tensor_like(loss, theta), tensor_like(gradient, theta)
 
 
-# --- autograd --------------------------------------------------------------------------------------------------------
-
-
-class _Call(NamedTuple):
-    """A call of a layer."""
-
-    layer: LocalSearchLayer
-    problem: Problems
-    start: Any
-    index: Any
-    guide: Any
-    number: int | None
-    sizes: list[int] | None = None  # of a list of problems, whose θ arrive as one flat tensor
-
-
-class _Expectation(torch.autograd.Function):
-    """E[T(Y)] with the covariance product as its derivative, forward and backward by running the chains again."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, call: _Call) -> Tensor:
-        array: Any = _array(theta)
-        if call.sizes is not None:
-            array = array.split(call.sizes) if isinstance(array, Tensor) else np.split(array, np.cumsum(call.sizes)[:-1])
-        run, begin = call.layer._run(array, call.problem, start=call.start, index=call.index, guide=call.guide, call=call.number)
-        ctx.again = run, begin  # with copies of θ and of the guide; PyTorch watches their own
-        guides = call.guide if isinstance(call.guide, (list, tuple)) else [call.guide]
-        watched = (theta, *(g for g in guides if isinstance(g, Tensor) and not g.is_inference()))
-        _save(ctx, *watched)
-        mean = run.mean()
-        return _like((run.batch.place.joined(mean) if isinstance(mean, list) else mean).reshape(theta.shape), theta)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _once(_product(gradient, ctx.again), ctx.saved_tensors[0]), None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return _once(_product(tangent, ctx.again), ctx.saved_tensors[0])
-
-
-def _product(direction: Tensor, again: Any) -> Tensor:
-    """Cov(T(Y))/t · v along the chains of a run, which are run again."""
-    return _Product.apply(direction, again) if _differentiating() else _Product.value(direction, again)
-
-
-class _Product(torch.autograd.Function):
-    """The same as a function of v, in which it is linear and symmetric."""
-
-    @staticmethod
-    def value(direction: Tensor, again: Any) -> Tensor:
-        if not bool(direction.isfinite().all()):  # as where gradients are scaled: whoever does so looks for them
-            return torch.full_like(direction, torch.nan)
-        v, (result, begin) = _array(direction), again
-        flat = v.double().reshape(-1) if isinstance(v, Tensor) else np.ascontiguousarray(v, np.float64).reshape(-1)
-        product = covariance_over_t(run_again(result, begin, flat))
-        flat = result.batch.place.joined(product) if isinstance(product, list) else product
-        return _like(flat.reshape(direction.shape), direction)
-
-    @staticmethod
-    def forward(ctx: Any, direction: Tensor, again: Any) -> Tensor:
-        ctx.again = again
-        return _Product.value(direction, again)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        return _product(gradient, ctx.again), None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
-        return _product(tangent, ctx.again)
-
-
-def _linear(theta: Tensor, gradient: Tensor) -> Tensor:
-    """⟨θ, g⟩ with g held fixed; one θ for all rows of g, if it has no rows."""
-    return _FixedGradient.apply(theta if theta.shape == gradient.shape else theta.expand(gradient.shape), None, gradient)
-
-
-class _FixedGradient(torch.autograd.Function):
-    """Given values with given gradients g in θ; ⟨θ, g⟩ if no values are given."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, values: Tensor | None, gradient: Tensor) -> Tensor:
-        _save(ctx, theta, gradient)
-        return (theta * gradient).sum(-1) if values is None else values.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple:
-        theta, gradient = ctx.saved_tensors
-        return _once(grad[..., None] * gradient, theta), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        theta, gradient = ctx.saved_tensors
-        return _once((gradient * tangent).sum(-1), theta)
-
-
-def _save(ctx: Any, *tensors: Tensor) -> None:
-    """For derivatives of both modes; PyTorch complains if one is changed before it is used."""
-    ctx.save_for_backward(*tensors)
-    if forward_ad._current_level >= 0:
-        ctx.save_for_forward(*tensors)
-
-
-def _once(derivative: Tensor, theta: Tensor) -> Tensor:
-    """A derivative in θ, which has none itself: to differentiate it is an error, where it would be 0 otherwise."""
-    return _Once.apply(derivative, theta) if _differentiating() else derivative
-
-
-def _differentiating() -> bool:
-    """Will anything done now be differentiated? Not in a usual backward pass: no graph is built there."""
-    return torch.is_grad_enabled() or forward_ad._current_level >= 0
-
-
-class _Once(torch.autograd.Function):
-    """The identity in the first argument, with an error for a derivative in the second."""
-
-    @staticmethod
-    def forward(ctx: Any, derivative: Tensor, theta: Tensor) -> Tensor:
-        ctx.set_materialize_grads(False)
-        return derivative.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        if ctx.needs_input_grad[1]:
-            raise _twice()
-        return gradient, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, theta_tangent: Tensor | None) -> Tensor:
-        if theta_tangent is not None:
-            raise _twice()
-        return tangent.clone()
-
-
-def _twice() -> RuntimeError:
-    return RuntimeError("theta must not be differentiated twice: second derivatives of layers and losses are not estimated.")
-
-
-def _array(value: Any, name: str = "theta") -> Any:
-    """An array, or the tensor itself where it is on a CUDA device."""
-    if not isinstance(value, Tensor):
-        return array_of(value, name)
-    if value.is_cuda:
-        return value.detach()
-    if value.device.type != "cpu":
-        raise ValueError(f"{name} must be on the CPU or a CUDA device, got device {value.device}.")
-    if value.layout != torch.strided or value.is_nested:
-        raise ValueError(f"{name} must be a dense tensor, got {_described(value)}.")
-    value = value.detach()
-    if value.is_neg():
-        value = value.resolve_neg()
-    known = not value.is_floating_point() or value.dtype in (torch.float32, torch.float64)
-    try:
-        return (value if known else value.double()).numpy()
-    except (RuntimeError, TypeError) as error:  # complex, quantized
-        raise ValueError(f"{name} must be a tensor of real numbers, got {_described(value)} ({why(error)}).") from None
-
-
-def _described(value: Tensor) -> str:
-    return f"a {'nested' if value.is_nested else str(value.layout).removeprefix('torch.')} tensor of {value.dtype}"
+# --- arguments -------------------------------------------------------------------------------------------------------
 
 
 def _guide(value: Any) -> Any:
     """A guide for one problem or a list of them, as arrays."""
     if value is None or isinstance(value, (Tensor, np.ndarray)):
-        return None if value is None else _array(value, "guide")
-    return [_array(v, "guide") for v in sequence(value, "guide", "tensors, or one")]
+        return None if value is None else to_array(value, "guide")
+    return [to_array(v, "guide") for v in sequence(value, "guide", "tensors, or one")]
 
 
 def _tensor(value: Any, size: int | None = None) -> Tensor:
@@ -653,7 +651,7 @@ def _tensor(value: Any, size: int | None = None) -> Tensor:
     if not isinstance(value, Tensor):
         raise ValueError(f"theta must be a tensor, got {type(value).__name__}.")
     if value.layout is not torch.strided or value.is_nested:
-        raise ValueError(f"theta must be a dense tensor, got {_described(value)}.")
+        raise ValueError(f"theta must be a dense tensor, got {described(value)}.")
     if size is not None and value.itemsize == 1:
         raise ValueError(f"theta must be of a floating dtype of 16 bits or more, got {value.dtype}.")
     if size is not None and (value.ndim == 0 or value.shape[-1] != size):
@@ -666,7 +664,7 @@ def _beside(theta: Tensor, value: Any, name: str) -> Any:
     if theta.is_cuda:
         value = value if isinstance(value, Tensor) or on_gpu(value) else np.array(array_of(value, name))
         return torch.as_tensor(value, device=theta.device).detach()
-    array = _array(value, name)
+    array = to_array(value, name)
     if isinstance(array, Tensor):
         raise ValueError(f"{name} must be on the CPU, as theta is, got device {array.device}.")
     return array
@@ -718,54 +716,61 @@ def _is_float(array: Any) -> bool:
     return array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind == "f"
 
 
-def _like(array: Any, theta: Tensor) -> Tensor:
-    tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.asarray(array, order="C"))
-    return tensor if tensor.dtype == theta.dtype else tensor.to(theta.dtype)
-
-
 def _reduce(values: Tensor, reduction: str) -> Tensor:
     if reduction == "mean" and values.numel() == 0:
-        raise ValueError(f"y must hold at least one example where reduction is 'mean', got losses of shape {tuple(values.shape)}.")
+        raise _nothing(values.shape)
     return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
 
 
-def _ends(start: Any) -> dict[int, Tensor] | None:
-    """Where persistent chains ended, as tensors: such a state loads without unpickling code."""
-    memory = starts.memory(start)
-    if not isinstance(memory, starts.Persistent):
-        return None
-    return {k: torch.tensor(v) if isinstance(v, np.ndarray) else torch.as_tensor(v) for k, v in memory.ends.items()}
+def _indices(index: Any, start: Any, examples: int, in_batch: bool) -> Any:
+    """Numbers of the examples where none are given: those of another rank are other examples."""
+    if index is not None:
+        return index
+    if in_batch and start is not starts.target:
+        _warn_of_strangers(starts.memory(start))
+    rank = _rank()
+    return (rank << _RANK) + np.arange(examples) if rank else None
 
 
-def _saved(state: Any, module: nn.Module, *names: str) -> dict[str, Any]:
-    """What a state_dict holds for a module, if it was written by one of its class."""
-    if not isinstance(state, dict) or not set(names) <= set(state):
-        found = f"a dict of {list(map(str, state))}" if isinstance(state, dict) else f"an object of {type(state).__name__}"
-        raise ValueError(
-            f"state_dict must hold {' and '.join(names)} for a {type(module).__name__}, got {found:.80}: load a checkpoint that is "
-            "neither damaged nor of another module."
+def _rank() -> int:
+    """Of this process in distributed training; 0 elsewhere."""
+    return _distributed.get_rank() if _CAN_BE_DISTRIBUTED and _distributed.is_initialized() else 0
+
+
+def _warn_of_strangers(memory: Any) -> None:
+    """Once, where chains of a batch go on and nothing says whose they are."""
+    if isinstance(memory, starts.Persistent) and memory.ends and not memory.warned:
+        memory.warned = True
+        warnings.warn(
+            "index should be given where persistent chains meet batches, since a chain goes on for whichever example has its place "
+            "in the next batch: give index, the number of each example in the data set (range(n), if all batches are the same).",
+            UserWarning,
+            stacklevel=2,
         )
-    return state
 
 
-def _are_ends(ends: Any) -> bool:
-    return isinstance(ends, dict) and all(isinstance(k, int) and isinstance(v, Tensor) and v.ndim == 2 for k, v in ends.items())
+def _nothing(shape: Any) -> ValueError:
+    return ValueError(f"y must hold at least one example where reduction is 'mean', got losses of shape {tuple(shape)}.")
 
 
-def _set_ends(start: Any, ends: dict[int, Tensor] | None, chains: int, name: str) -> None:
-    if ends is not None and not _are_ends(ends):
-        raise ValueError(
-            f"{name} must be None or map keys of examples to tensors (chains, size), got {shown(ends)}: load a checkpoint that is "
-            "not damaged."
-        )
-    memory = starts.memory(start)
-    if isinstance(memory, starts.Persistent) != (ends is not None):
-        state = "that of persistent chains" if ends is not None else "without persistent chains"
-        raise ValueError(f"start must be the one that the loaded state was saved with, got a state {state}.")
-    if ends is not None:
-        for rows in ends.values():
-            if len(rows) != chains:
-                raise ValueError(f"chains must be {len(rows)} as in the loaded state, got {chains}.")
-        rows_of = [v.clone() if v.is_cuda else _array(v, name) for v in ends.values()]
-        memory.ends.clear()
-        memory.remember(np.array(list(ends), np.int64), rows_of)
+# --- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def _are_plain(start: Any, index: Any, guide: Any, call: Any) -> bool:
+    """Can operators take these arguments? Others break a graph."""
+    plain = _GRAPHS and isinstance(start, (str, type(None))) and isinstance(guide, (Tensor, type(None)))
+    return plain and isinstance(index, (Tensor, list, tuple, range, type(None))) and isinstance(call, (int, type(None)))
+
+
+def _can_be_traced(theta: Any, y: Any, y_is: str) -> bool:
+    return isinstance(theta, Tensor) and isinstance(y, Tensor) and not (y_is == "mean" and y.requires_grad)
+
+
+def _as_tensor(value: Any) -> Tensor | None:
+    return None if value is None else torch.as_tensor(value)
+
+
+def _refuse_others(layer: LocalSearchLayer, problem: Any) -> None:
+    if problem is not None or layer._shape is None:
+        got = shown(layer.problem if problem is None else problem)
+        raise ValueError(f"problem must be the layer's own and one for all where torch.func looks on, got {got}.")

@@ -307,6 +307,8 @@ def others() -> list[Target]:
                lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
         Target("diagnostics.r_hat", mg.sampling.Info.__init__.__globals__["r_hat"],
                lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
+        Target("diagnostics.standard_error", mg.sampling.Info.__init__.__globals__["standard_error"],
+               lambda: {"draws": np.sin(np.arange(40.0)).reshape(2, 20)}, kinds={"draws": "other"}, finite=False),
         Target("command line", command_in_folder, lambda: {"target": "tests.fuzz.targets:TOP", "max_states": "100", "seed": "0"},
                kinds={"max_states": "other", "seed": "other"}, names={"max_states": "max.states|solutions"},
                pools={"target": "commands", "max_states": "words", "seed": "words"}, weight=2),
@@ -418,22 +420,22 @@ def pytorch() -> list[Target]:
 
     def saved() -> Any:
         module = Loss(Layer(TOP, steps=4, start="persistent", chains=2), start="persistent")
-        module(pair, y)
-        module.layer(pair)
+        module(pair, y, index=[0, 1])
+        module.layer(pair, index=[0, 1])
         return module
 
     def load(extra: Any, of_layer: Any) -> Any:
         module, state = saved(), saved().state_dict()
         state["_extra_state"], state["layer._extra_state"] = extra, of_layer
         module.load_state_dict(state)
-        return module(pair, y), module.layer(pair)
+        return module(pair, y, index=[0, 1]), module.layer(pair, index=[0, 1])
 
     def load_part(calls: Any, ends: Any, rows: Any) -> Any:
         module, state = saved(), saved().state_dict()
         ends = {0: rows, 1: rows.clone() if isinstance(rows, torch.Tensor) else rows} if ends is None else ends
         state["layer._extra_state"] = {"calls": calls, "ends": ends}
         module.load_state_dict(state)
-        return module.layer(pair)
+        return module.layer(pair, index=[0, 1])
 
     def with_gradient(gradient: Any) -> Any:
         leaf = theta()

@@ -23,12 +23,13 @@ import numpy as np
 from torch import Tensor, nn
 
 from movegrad._calls import make_settings, observe
+from movegrad._torch_autograd import to_array
 from movegrad._validate import choice, choices, finite_vectors, integer_in, shown
 from movegrad.diagnostics import Info
 from movegrad.problem import Problem
 from movegrad.problems import Knapsack, TopK
 from movegrad.sampling import solve
-from movegrad.torch import FenchelYoungLoss, LocalSearchLayer, _array
+from movegrad.torch import FenchelYoungLoss, LocalSearchLayer
 
 __all__ = [
     "FeasibleSet",
@@ -220,7 +221,7 @@ class LocalSearchSPOPlus(LocalSearchFenchelYoung):
 
 def _on_cpu(value: Any, name: str) -> np.ndarray:
     on_gpu = isinstance(value, Tensor) and value.is_cuda
-    return _array(value.cpu() if on_gpu else value, name)
+    return to_array(value.cpu() if on_gpu else value, name)
 
 
 def _tensor(value: Any, name: str) -> Tensor:
