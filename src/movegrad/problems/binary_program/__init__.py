@@ -286,11 +286,16 @@ def _arrays(program: Reduced, structure: Structure, chosen: list[str], y: np.nda
     rows = program.rows
     n, m, row = rows.n, len(order), number[rows.row]
     by_row = np.lexsort((rows.variable, row))
-    seen = watched[rows.row]
-    beyond = np.append(row[seen], np.full(n, int(watched.sum())))  # the end of each column
+    seen, count = watched[rows.row], int(watched.sum())
+    beyond = np.append(row[seen], np.full(n, count))  # the end of each column
     variable, value = np.append(rows.variable[seen], np.arange(n)), np.append(rows.value[seen], np.zeros(n))
     by_column = np.lexsort((beyond, variable))
     stands = np.append(np.argsort(by_row)[seen], np.zeros(n))
+    column_row, column_value, dense = beyond[by_column], value[by_column], False
+    if "chain" not in chosen and 2 * seen.sum() > n * count > 0:
+        dense, table = True, np.zeros((n, count + 1))
+        table[rows.variable[seen], row[seen]] = rows.value[seen]
+        column_row, column_value = np.tile(np.arange(count + 1), n), table.reshape(-1)
     items, class_of, class_at = _parts(structure.classes if "swap" in chosen else [], n)
     data = Data(
         fixed=program.value,
@@ -299,14 +304,15 @@ def _arrays(program: Reduced, structure: Structure, chosen: list[str], y: np.nda
         row_value=rows.value[by_row],
         lower=rows.lower[order],
         upper=rows.upper[order],
-        column_at=_starts(variable[by_column], n),
-        column_row=_small(beyond[by_column]),
-        column_value=value[by_column],
-        column_in_row=_small(stands[by_column]),
+        column_at=_small(np.arange(n + 1) * (count + 1)) if dense else _starts(variable[by_column], n),
+        column_row=_small(column_row),
+        column_value=column_value,
+        column_in_row=_small(stands[by_column] if "chain" in chosen else []),
         flips=_small(structure.flips),
         class_of=class_of,
         class_at=class_at,
         class_at_place=class_of[items],
+        dense=dense,
         **_edges(structure.ends, number, m, "exchange" in chosen),
         linked=_small(np.unique(rows.variable)),
     )
