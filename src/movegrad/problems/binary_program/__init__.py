@@ -1,7 +1,7 @@
 """Any 0/1 linear program as a problem: structure is found in the rows, moves follow from it.
 
-``structure.py`` reduces a program and recognizes what it is made of, ``moves.py`` has the moves with their ratios, ``start.py`` finds a
-first solution, ``models.py`` reads files and models of solvers, ``report.py`` tells what was found.
+``structure.py`` reduces a program and recognizes what it is made of, ``moves.py`` has the moves with their ratios, ``start.py``
+finds a first solution, ``models.py`` reads files and models of solvers, ``report.py`` tells what was found.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,17 @@ from movegrad.problems.binary_program.models import Model, of_model, read
 from movegrad.problems.binary_program.moves import MOVES, SWAP_ALONE, UNWATCHED, Data, State, contains, prepare
 from movegrad.problems.binary_program.report import ProgramReport, connection, counted, warnings
 from movegrad.problems.binary_program.start import first_solution, listing
-from movegrad.problems.binary_program.structure import EQUATIONS, Ends, Names, Reduced, Structure, bounds, matrix, recognized, reduced
+from movegrad.problems.binary_program.structure import (
+    EQUATIONS,
+    Ends,
+    Names,
+    Reduced,
+    Structure,
+    bounds,
+    matrix,
+    recognized,
+    reduced,
+)
 
 __all__ = ["BinaryProgram", "ProgramReport"]
 
@@ -27,7 +37,7 @@ class BinaryProgram(Problem):
     """Y = {y ∈ {0,1}ⁿ : lower ≤ A y ≤ upper} with T(y) = y: any 0/1 linear program.
 
     Moves are found in the rows: flips, swaps inside groups that enter equations alike, exchanges between two rows as in assignment
-    problems, and chains of two to four flips where nothing else is known to reach every solution. :meth:`report` tells what was found.
+    problems, and chains of two to four flips where nothing else is known to reach every solution. :meth:`report` tells which.
 
     Parameters
     ----------
@@ -137,10 +147,16 @@ class BinaryProgram(Problem):
         self.costs, self.offset = (model.costs if len(model.costs) else None), model.offset
         self.theta = None if self.costs is None else (self.costs if model.maximize else -self.costs)
         self.variables = model.names.variables
-        self._model, self._program, self._structure, self._connected, self._tolerance = model, program, structure, connected, tolerance
+        self._model, self._program, self._structure, self._connected, self._tolerance = (
+            model,
+            program,
+            structure,
+            connected,
+            tolerance,
+        )
 
     @classmethod
-    def read(cls, path: Any, **options: Any) -> "BinaryProgram":
+    def from_file(cls, path: Any, **options: Any) -> "BinaryProgram":
         """The program of a file in MPS or LP format, by HiGHS.
 
         Parameters
@@ -198,6 +214,22 @@ class BinaryProgram(Problem):
             connected=self._connected,
             warnings=warnings(program, structure, self._model.names, shares, self._connected),
         )
+
+    def read(self, solution: np.ndarray) -> dict[str, Any]:
+        """The variables that are one.
+
+        Parameters
+        ----------
+        solution : (n,)
+            In the set.
+
+        Returns
+        -------
+        dict
+            ``chosen``: their names, or numbers where they have none.
+        """
+        ones = np.flatnonzero(solution).tolist()
+        return {"chosen": [self.variables[j] for j in ones] if self.variables else ones}
 
     def complaint(self, solution: np.ndarray) -> str:
         """The row that a vector breaks.

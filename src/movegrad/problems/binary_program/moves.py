@@ -1,16 +1,17 @@
 """Moves on the solutions of a 0/1 program, each in O(entries of the columns that it changes), most of them symmetric.
 
 * *flip* a variable that is in no equation: drawn from a fixed list, so the ratio is 1;
-* *swap* a one and a zero of a class, whose variables enter all equations alike. The class has as many ones and zeros afterwards, so the
-  ratio is 1. In a class of all items with a cardinality row that is TopK's swap, in an exactly-one row it reassigns;
-* *exchange*: of two ones (a, b) and (c, d), seen as edges between rows, make (a, d) and (c, b), or (a, c) and (b, d) unless rows have two
-  sides. A component has as many ones afterwards, and the way back is drawn alike: the ratio is 1, or that of the numbers of variables
-  between the same two rows;
+* *swap* a one and a zero of a class, whose variables enter all equations alike. The class has as many ones and zeros afterwards, so
+  the ratio is 1. Under a cardinality row that is TopK's swap, under an exactly-one row it reassigns;
+* *exchange*: of two ones (a, b) and (c, d), seen as edges between rows, make (a, d) and (c, b), or (a, c) and (b, d) unless rows
+  have two sides. A component has as many ones afterwards, and the way back is drawn alike: the ratio is 1, or that of the numbers
+  of variables between the same two rows;
 * *chain*: flip two to four variables at once, each drawn from a row of one drawn before. The draw does not look at y and flipping
   twice is nothing, so the ratio is 1. It is the last resort where equations overlap otherwise; most of its draws lead nowhere.
 
-Inequalities are looked at last: the state holds the activity of each watched row, on a grid where sums are exact, and ``feasible`` is asked
-only of what the coin accepted. Flips, swaps and exchanges keep all equations, which are watched only if chains are in the mixture.
+Inequalities are looked at last: the state holds the activity of each watched row, on a grid where sums are exact, and ``feasible``
+is asked only of what the coin accepted. Flips, swaps and exchanges keep all equations, which are watched only where chains are in
+the mixture.
 """
 
 from math import log
@@ -58,9 +59,9 @@ class Data(NamedTuple):
 
 
 class State(NamedTuple):
-    """``items`` holds the variables of classes, class by class, the ones of each first; ``place`` is its inverse and ``ones`` counts them.
+    """``items`` holds the variables of classes, class by class, the ones of each first.
 
-    ``edges``, ``seat`` and ``used`` are the same for components.
+    ``place`` is its inverse, and ``ones`` counts them. ``edges``, ``seat`` and ``used`` are the same for components.
     """
 
     y: np.ndarray
@@ -271,16 +272,16 @@ def propose_exchange(data, state, rng):
     e, f = between(data, a, d), between(data, c, b)
     if e < 0 or f < 0:
         return nothing, -np.inf
-    j, l = data.between_at[e], data.between_at[f]
+    j, g = data.between_at[e], data.between_at[f]
     log_ratio = 0.0
     if not data.simple:
-        many, more = data.between_at[e + 1] - j, data.between_at[f + 1] - l
-        j, l = j + integer(rng, many), l + integer(rng, more)
+        many, more = data.between_at[e + 1] - j, data.between_at[f + 1] - g
+        j, g = j + integer(rng, many), g + integer(rng, more)
         log_ratio = log(many * more / (data.multiplicity[i] * data.multiplicity[k]))
-    j, l = np.int64(data.between[j]), np.int64(data.between[l])
-    if state.y[j] or state.y[l]:
+    j, g = np.int64(data.between[j]), np.int64(data.between[g])
+    if state.y[j] or state.y[g]:
         return nothing, -np.inf
-    return (i, k, j, l), log_ratio
+    return (i, k, j, g), log_ratio
 
 
 @jit
@@ -291,26 +292,26 @@ def change_exchange(data, state, move, m):
 @jit
 def exchange_fits(data, state, move):
     """Tried and taken back: sums are exact, so that the activities are what they were."""
-    i, k, j, l = move
+    i, k, j, g = move
     shift(data, state, i, -1)
     shift(data, state, k, -1)
     shift(data, state, j, 1)
-    shift(data, state, l, 1)
-    inside = within(data, state, i) and within(data, state, k) and within(data, state, j) and within(data, state, l)
+    shift(data, state, g, 1)
+    inside = within(data, state, i) and within(data, state, k) and within(data, state, j) and within(data, state, g)
     shift(data, state, i, 1)
     shift(data, state, k, 1)
     shift(data, state, j, -1)
-    shift(data, state, l, -1)
+    shift(data, state, g, -1)
     return inside
 
 
 @jit
 def apply_exchange(data, state, move):
-    i, k, j, l = move
+    i, k, j, g = move
     toggle(data, state, i)
     toggle(data, state, k)
     toggle(data, state, j)
-    toggle(data, state, l)
+    toggle(data, state, g)
 
 
 # --- chain -----------------------------------------------------------------------------------------------------------
@@ -337,7 +338,7 @@ def propose_chain(data, state, rng):
         c = neighbor_of(data, b, rng)
         if count > 3 and c != a:
             d = neighbor_of(data, b if integer(rng, 2) == 0 else c, rng)
-    again = c == a or (d >= 0 and (d == a or d == b or d == c))
+    again = c == a or (d >= 0 and (d == a) | (d == b) | (d == c))
     return (count, a, b, c, d), -np.inf if again else 0.0
 
 

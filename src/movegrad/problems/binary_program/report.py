@@ -136,8 +136,8 @@ def _swaps_connect(program: Reduced, structure: Structure, equation: np.ndarray,
 def _exchanges_connect(program: Reduced, structure: Structure, moves: set[str]) -> bool:
     """All variables between two rows, every pair of rows with one variable.
 
-    Two equations each: 0/1 tables and graphs with given sums are connected by exchanges (Ryser 1957; Taylor 1981). One of exactly one
-    and a packing row: who is not in place gets there by an exchange if the row is full, else by a swap.
+    Two equations each: 0/1 tables and graphs with given sums are connected by exchanges (Ryser 1957; Taylor 1981). One of exactly
+    one and a packing row: who is not in place gets there by an exchange if the row is full, else by a swap.
     """
     rows, ends, kinds = program.rows, structure.ends, structure.kinds
     free = np.flatnonzero(program.value < 0)

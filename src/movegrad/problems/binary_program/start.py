@@ -96,7 +96,7 @@ def benefit(y, j, activity, weight, lower, upper, column_at, column_row, column_
 def _repair(
     y, activity, weight, broken, at, row_at, row_variable, row_value, lower, upper, column_at, column_row, column_value, flips, rng
 ):
-    """Local search with weights on rows, which grow where it is stuck. ``broken`` lists the rows that are, ``at`` is where plus one."""
+    """Local search with weights on rows, which grow where it is stuck. ``broken`` lists broken rows, ``at`` where, plus one."""
     count = 0
     for r in range(len(lower)):
         if excess(activity[r], lower[r], upper[r]) > 0.0:

@@ -53,12 +53,12 @@ class Rows(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """Rows over variables that are not fixed; ``origin`` is where each row stood in the program, ``value`` what is fixed (−1: not)."""
+    """Rows over variables that are not fixed."""
 
     rows: Rows
     equal: np.ndarray  # (m,) whether it is an equation
-    value: np.ndarray  # (n,) int8
-    origin: np.ndarray  # (m,)
+    value: np.ndarray  # (n,) of variables that are fixed, else −1
+    origin: np.ndarray  # (m,) where the row stood in the program
     redundant: int  # rows that always hold
 
 
@@ -82,7 +82,9 @@ def matrix(a: Any) -> Rows:
         raise ValueError(f"A must be a matrix of numbers, got {value.dtype}.")
     value = doubles(value)
     if not (np.abs(value) <= LARGEST).all():
-        raise ValueError(f"A must have entries of at most {LARGEST:g} in absolute value, got {value[~(np.abs(value) <= LARGEST)][0]}.")
+        raise ValueError(
+            f"A must have entries of at most {LARGEST:g} in absolute value, got {value[~(np.abs(value) <= LARGEST)][0]}."
+        )
     key, place = np.unique(row.astype(np.int64) * shape[1] + variable, return_inverse=True)  # sorted, and entries given twice added
     value = np.bincount(place, value, len(key)) if len(key) else np.zeros(0)
     there = value != 0.0
@@ -160,11 +162,9 @@ def _with_tolerance(rows: Rows, tolerance: float) -> Rows:
     """Bounds as solvers take them; of sums of integers the next integer inside."""
     whole = np.ones(len(rows.lower), bool)
     np.logical_and.at(whole, rows.row, rows.value == np.rint(rows.value))
-    with np.errstate(invalid="ignore"):
-        lower = rows.lower - tolerance * np.maximum(1.0, np.abs(rows.lower))
-        upper = rows.upper + tolerance * np.maximum(1.0, np.abs(rows.upper))
-        lower = np.where(whole, np.ceil(rows.lower - tolerance), lower)
-        upper = np.where(whole, np.floor(rows.upper + tolerance), upper)
+    low, high = (tolerance * np.maximum(1.0, np.abs(np.nan_to_num(b, posinf=0.0, neginf=0.0))) for b in (rows.lower, rows.upper))
+    lower = np.where(whole, np.ceil(rows.lower - tolerance), rows.lower - low)
+    upper = np.where(whole, np.floor(rows.upper + tolerance), rows.upper + high)
     return rows._replace(lower=lower, upper=upper)
 
 
@@ -199,7 +199,8 @@ def _propagated(rows: Rows, names: "Names") -> np.ndarray:
 
 def _joined(rows: Rows, equal: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
     """Rows of the same entries are one, with the tighter bounds; the third is which row of them came first."""
-    start, seen, target = rows.starts(), {}, np.zeros(len(rows.lower), np.int64)
+    start, target = rows.starts(), np.zeros(len(rows.lower), np.int64)
+    seen: dict[tuple[bytes, bytes], int] = {}
     for r in range(len(rows.lower)):
         part = slice(start[r], start[r + 1])
         target[r] = seen.setdefault((rows.variable[part].tobytes(), rows.value[part].tobytes()), r)
@@ -294,7 +295,7 @@ def _classes(rows: Rows, equation: np.ndarray, free: np.ndarray) -> list[np.ndar
     variable, row, value = (x[inside][order] for x in (rows.variable, rows.row, rows.value))
     at = np.searchsorted(variable, np.arange(rows.n + 1))
     groups: dict[tuple[bytes, bytes], list[int]] = {}
-    for j in np.flatnonzero(free):
+    for j in np.flatnonzero(free).tolist():
         part = slice(at[j], at[j + 1])
         groups.setdefault((row[part].tobytes(), value[part].tobytes()), []).append(j)
     return [np.array(members) for members in groups.values() if len(members) > 1]
@@ -316,13 +317,13 @@ def _ends(rows: Rows, kinds: list[str], of: np.ndarray, free: np.ndarray) -> End
         elif one[j] and not equation[r] and length[r] > 1 and (other[j] < 0 or length[r] > length[other[j]]):
             other[j] = r
     for j in np.flatnonzero(other >= 0):
-        nodes[j].append(other[j])
+        nodes[j].append(int(other[j]))
     found = [j for j in range(n) if len(nodes[j]) == 2]
     return _oriented(n, m, found, nodes)
 
 
 def _oriented(n: int, m: int, found: list[int], nodes: list[list[int]]) -> Ends:
-    """Components of the graph, and its two sides if it has; of components with two variables or more that meet four rows or three."""
+    """Components of the graph with four variables or more, and its two sides if it has two."""
     at: list[list[int]] = [[] for _ in range(m)]
     for j in found:
         for r in nodes[j]:
