@@ -1,6 +1,6 @@
 """Paths from corner to corner of a grid, by steps to the east and to the south.
 
-A solution is the order of the steps, of which h − 1 go south and w − 1 east. Two moves exchange a step to the east and one to the south:
+A solution is the order of the steps, of which h − 1 go south and w − 1 east. Two moves exchange a step east and one south:
 
 * *corner*: two steps that follow each other, so that the path goes around a cell on its other side; four arcs change, in O(1);
 * *swap*: any two, so that all between them is shifted; O(length of what is shifted).
@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 @jit
 def arc(data, row, step, south):
-    """Entry of θ and T for step number ``step``, which begins in this row: the arcs to the east of each row, then those to its south."""
+    """Entry of θ and T for step number ``step``, which begins in this row: arcs east of each row, then those south of it."""
     return row * (2 * data.w - 1) + (data.w - 1) * south + step - row
 
 
@@ -90,7 +90,7 @@ def change_swap(data, state, move, m):
         return arc(data, np.int64(state.row[p + m]), p + m, np.int64(state.y[p + m])), -1
     k = p + m - length
     step, shift = np.int64(state.y[k]), 1 - 2 * np.int64(state.y[p])
-    if k == p or k == q:
+    if (k == p) | (k == q):
         step = 1 - step
     return arc(data, np.int64(state.row[k]) + (shift if k > p else 0), k, step), 1
 
@@ -170,8 +170,8 @@ class AllPaths:
 class ShortestPath(Problem):
     """Paths from the northwest to the southeast corner of a grid by steps east and south; T(y) says which arcs are used.
 
-    θ has an entry for each arc: for each row of the grid its arcs to the east, then those to the south, as in PyEPO. With θ = −costs
-    the best path is the shortest. Solutions are arrays (h+w−2,) of steps, 0 for east and 1 for south.
+    θ has an entry for each arc: for each row of the grid its arcs to the east, then those to the south, as in PyEPO. With
+    θ = −costs the best path is the shortest. Solutions are arrays (h+w−2,) of steps, 0 for east and 1 for south.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class ShortestPath(Problem):
     >>> cost = np.arange(12.0)
     >>> found = mg.solve(problem, -cost, steps=500)
     >>> float(found.objective), found.nodes
-    (-25.0, [0, 1, 2, 5, 8])
+    (-14.0, [0, 1, 2, 5, 8])
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class Paths(NamedTuple):
     w: int
 
     def _tables(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F by node, node after node of the grid; scores (…, d) have been divided by the temperature. Also arcs as (…, h, w) × 2."""
+        """Scores (…, d) by the node where an arc begins, (…, h, w): to the east, and to the south."""
         h, w = self.h, self.w
         east, south = np.full((*scores.shape[:-1], h, w), -np.inf), np.full((*scores.shape[:-1], h, w), -np.inf)
         for i in range(h):

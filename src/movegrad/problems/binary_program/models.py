@@ -8,6 +8,8 @@ import numpy as np
 from movegrad._validate import shown
 from movegrad.problems.binary_program.structure import Names, Rows, matrix
 
+INFINITE = 1e20  # what solvers take for it
+
 
 class Model(NamedTuple):
     """A program with an objective: maximize or minimize ⟨costs, y⟩ + offset."""
@@ -62,8 +64,9 @@ def of_highs(solver: Any) -> Model:
     by_column = a.format_ == highspy.MatrixFormat.kColwise
     kinds = {highspy.HighsVarType.kContinuous: "continuous", highspy.HighsVarType.kInteger: "integer"}
     integrality = list(lp.integrality_) or [highspy.HighsVarType.kContinuous] * n
-    return _model(
-        (m, n), index if by_column else major, major if by_column else index, value,
+    entries = Entries((m, n), index if by_column else major, major if by_column else index, value)
+    return model_of_parts(
+        entries,
         np.array(lp.row_lower_), np.array(lp.row_upper_), np.array(lp.col_lower_), np.array(lp.col_upper_),
         [kinds.get(kind, str(kind).rsplit(".k", 1)[-1].lower()) for kind in integrality],
         np.array(lp.col_cost_), lp.sense_ == highspy.ObjSense.kMaximize, float(lp.offset_),
@@ -83,8 +86,8 @@ def of_gurobi(model: Any) -> Model:
     a, constraints, variables = model.getA().tocoo(), model.getConstrs(), model.getVars()
     sense, right = [c.Sense for c in constraints], np.array([c.RHS for c in constraints], float)
     kinds = {"C": "continuous", "B": "integer", "I": "integer", "S": "semicontinuous", "N": "semiinteger"}
-    return _model(
-        (len(constraints), len(variables)), a.row, a.col, a.data,
+    return model_of_parts(
+        Entries((len(constraints), len(variables)), a.row, a.col, a.data),
         np.where([s == "<" for s in sense], -np.inf, right), np.where([s == ">" for s in sense], np.inf, right),
         np.array([v.LB for v in variables]), np.array([v.UB for v in variables]), [kinds[v.VType] for v in variables],
         np.array([v.Obj for v in variables], float), model.ModelSense < 0, float(getattr(model, "ObjCon", 0.0)),
@@ -92,12 +95,25 @@ def of_gurobi(model: Any) -> Model:
     )  # fmt: skip
 
 
-def _model(
-    shape: tuple[int, int], row: np.ndarray, column: np.ndarray, value: np.ndarray, lower: np.ndarray, upper: np.ndarray,
-    low: np.ndarray, high: np.ndarray, kinds: list[str], costs: np.ndarray, maximize: bool, offset: float, names: Names,
+class Entries(NamedTuple):
+    """What looks like a sparse matrix of SciPy, which need not be installed."""
+
+    shape: tuple[int, ...]
+    row: np.ndarray
+    col: np.ndarray
+    data: np.ndarray
+
+    def tocoo(self) -> "Entries":
+        return self
+
+
+def model_of_parts(
+    a: Entries, lower: np.ndarray, upper: np.ndarray, low: np.ndarray, high: np.ndarray, kinds: list[str],
+    costs: np.ndarray, maximize: bool, offset: float, names: Names,
 ) -> Model:  # fmt: skip
     """Bounds of variables inside [0, 1] become rows of their own, which fix them; any others are refused."""
-    m, n = shape
+    m, n = a.shape
+    lower, upper = np.where(lower <= -INFINITE, -np.inf, lower), np.where(upper >= INFINITE, np.inf, upper)
     if n == 0:
         raise ValueError("model must have one or more variables, got none.")
     if len(names.variables) != n or not all(names.variables):
@@ -112,20 +128,9 @@ def _model(
                 f"model must have binary variables alone, got {names.variable(j)}, an integer in [{low[j]:g}, {high[j]:g}]."
             )
     fixed = np.flatnonzero((low > 0.0) | (high < 1.0))
-    rows = matrix(_Entries((m + len(fixed), n), np.append(row, m + np.arange(len(fixed))), np.append(column, fixed),
-                           np.append(value, np.ones(len(fixed)))))  # fmt: skip
+    count = len(fixed)
+    row, column = np.append(a.row, m + np.arange(count)), np.append(a.col, fixed)
+    rows = matrix(Entries((m + count, n), row, column, np.append(a.data, np.ones(count))))
     row_names = (*names.rows, *(f"bounds of {names.variables[j] if names.variables else j}" for j in fixed)) if names.rows else ()
     rows = rows._replace(lower=np.append(lower, low[fixed]), upper=np.append(upper, high[fixed]))
     return Model(rows, costs, maximize, offset, Names(row_names, names.variables))
-
-
-class _Entries(NamedTuple):
-    """What looks like a sparse matrix of SciPy, which need not be installed."""
-
-    shape: tuple[int, int]
-    row: np.ndarray
-    col: np.ndarray
-    data: np.ndarray
-
-    def tocoo(self) -> "_Entries":
-        return self
