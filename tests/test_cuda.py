@@ -8,7 +8,7 @@ import pytest
 import movegrad as mg
 from movegrad.cuda import arrays
 from movegrad.engine import BUILD, DRAW, IMPROVE, Options, layout_of
-from movegrad.problems import BinaryProgram, Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
+from movegrad.problems import BinaryProgram, Hypercube, Knapsack, PrizeCollectingVRPTW, ShortestPath, TopK, routing
 from tests.slow import slow_but_for
 
 torch = pytest.importorskip("torch")
@@ -81,6 +81,7 @@ PROBLEMS = {
     "knapsack": knapsack,
     "guided knapsack": lambda: knapsack(moves=("swap", "flip", "guided swap", "guided flip")),
     "routing": vrp,
+    "paths": lambda: ShortestPath((4, 5)),
     "binary program": lambda: BinaryProgram(*OVERLAPPING),
     "binary program, no row watched": lambda: BinaryProgram(np.ones((1, D)), 4, 4),
 }
