@@ -62,6 +62,11 @@ WEIGHTS = np.array([[3.0, 2.0, 4.0, 5.0], [1.0, 7.0, 2.0, 0.0]])
 GAP = np.array([[2.0, 3.0, 1.0], [1.0, 2.0, 2.0]])
 DOUBLED = assignment(2)[:, [0, 1, 2, 3, 0]]  # two variables between the same rows
 
+BOUNDED = np.vstack([np.hstack([assignment(2), np.zeros((4, 1))]), [0, 0, 1, 0, 1]])
+BOUNDED_RING = np.zeros((8, 7))
+BOUNDED_RING[:6, :6] = assignment(3)[:, [0, 1, 4, 5, 6, 8]]
+BOUNDED_RING[6, [4, 6]], BOUNDED_RING[7, [1, 6]] = 1, 1
+
 PROGRAMS = {  # and the moves that they must have
     "knapsack": ((WEIGHTS, None, [7.0, 8.0]), ["flip", "swap"]),
     "knapsack, few rows each": (([[3, 2, 0, 0, 0], [0, 0, 4, 5, 1]], None, [3, 6]), ["flip", "swap"]),
@@ -75,6 +80,11 @@ PROGRAMS = {  # and the moves that they must have
     "assignment of two": ((assignment(2), 1, 1), ["exchange"]),
     "assignment with packing columns": ((assignment(2, 3), [1, 1, -INF, -INF, -INF], 1), ["swap", "exchange"]),
     "table with given sums": ((assignment(2, 3), [2, 1, 1, 1, 1], [2, 1, 1, 1, 1]), ["exchange"]),
+    "assignment without a pair": ((assignment(3)[:, 1:], 1, 1), ["exchange", "rotate", "chain"]),
+    "assignment in a ring": ((assignment(3)[:, [0, 1, 4, 5, 6, 8]], 1, 1), ["exchange", "rotate", "chain"]),
+    "doubled assignment in a ring": ((assignment(3)[:, [0, 0, 1, 4, 5, 6, 8]], 1, 1), ["swap", "exchange", "rotate", "chain"]),
+    "assignment in a ring, with a bound": ((BOUNDED_RING, [1] * 6 + [-INF] * 2, 1), ["flip", "exchange", "rotate", "chain"]),
+    "assignment with a bound": ((BOUNDED, [1] * 4 + [-INF], 1), ["flip", "exchange", "chain"]),
     "perfect matching": ((graph(4), 1, 1), ["exchange"]),
     "two-factor": ((graph(5), 2, 2), ["exchange"]),
     "parallel variables": ((DOUBLED, 1, 1), ["swap", "exchange", "chain"]),
@@ -91,7 +101,14 @@ PROGRAMS = {  # and the moves that they must have
     "negative coefficients": (([[-2, 3, -1]], -2, 2), ["flip", "swap", "chain"]),
 }
 
-WITHOUT_CHAINS = {"parallel variables": ["swap", "exchange"]}  # the ratio of these is not 1
+WITHOUT_CHAINS = {  # which take long to list
+    "parallel variables": ["swap", "exchange"],  # the ratio of these is not 1
+    "doubled assignment in a ring": ["swap", "rotate"],  # nor of these
+    "assignment in a ring": ["rotate"],
+    "assignment in a ring, with a bound": ["flip", "rotate"],
+    "assignment with a bound": ["flip", "exchange"],
+    "assignment without a pair": ["exchange", "rotate"],
+}
 
 
 def program(name):
@@ -273,6 +290,16 @@ def test_moves_and_weights_are_chosen_by_name():
     problem = BinaryProgram([[1, 1, 1, 0]], 1, 1, moves=["swap", "flip"], weights=[3, 1], extra_moves=[mg.stay()])
     assert [(m.name, m.weight) for m in problem.moves] == [("swap", 3.0), ("flip", 1.0), ("stay", 1.0)]
     assert not BinaryProgram([[1, 1, 1, 0]], 1, 1, moves=["swap"]).report().connected
+
+
+def test_what_no_move_reaches_is_not_claimed():
+    """Two solutions that differ in a cycle of four rows and four columns, with no others."""
+    ring = assignment(4)[:, [j for i in range(4) for j in (4 * i + i, 4 * i + (i + 1) % 4)]]
+    problem = BinaryProgram(ring, 1, 1)
+    assert len(list(problem.states())) == 2
+    assert len(list(_reached(BinaryProgram(ring, 1, 1, moves=["exchange", "rotate"])))) == 1
+    assert not problem.report().connected
+    assert "moves may not reach every solution" in problem.report().warnings[-1]
 
 
 # --- what it takes ----------------------------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ OVERLAPPING = (
     [1, 1, 1, 1, 1, 30],
 )  # fmt: skip
 
+RING = np.vstack([np.kron(np.eye(3), np.ones(3)), np.kron(np.ones(3), np.eye(3))])
+
 PROBLEMS = {
     "hypercube": lambda: Hypercube(D),
     "ball of flips": lambda: Hypercube(D, radius=3),
@@ -83,6 +85,7 @@ PROBLEMS = {
     "routing": vrp,
     "paths": lambda: ShortestPath((4, 5)),
     "binary program": lambda: BinaryProgram(*OVERLAPPING),
+    "binary program, rotations": lambda: BinaryProgram(RING, 1, 1, moves=["exchange", "rotate"]),
     "binary program, no row watched": lambda: BinaryProgram(np.ones((1, D)), 4, 4),
 }
 FEW = ("hypercube", "guided top-k", "knapsack")

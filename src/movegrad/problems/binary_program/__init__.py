@@ -37,7 +37,8 @@ class BinaryProgram(Problem):
     """Y = {y ∈ {0,1}ⁿ : lower ≤ A y ≤ upper} with T(y) = y: any 0/1 linear program.
 
     Moves are found in the rows: flips, swaps inside groups that enter equations alike, exchanges between two rows as in assignment
-    problems, and chains of two to four flips where nothing else is known to reach every solution. :meth:`report` tells which.
+    problems. Rotations of three and chains of two to four flips are added where these are not known to reach every solution.
+    :meth:`report` tells which.
 
     Parameters
     ----------
@@ -48,10 +49,10 @@ class BinaryProgram(Problem):
     start : array (n,), optional
         A solution. By default one is searched for: by trivial guesses, by repair, then by HiGHS if it is installed.
     moves : sequence of str, optional
-        From "flip", "swap", "exchange", "chain", those that the program has. By default all but chains, which are added where the
-        others are not known to connect the set.
+        From "flip", "swap", "exchange", "rotate", "chain", those that the program has. By default all but the last two, which are
+        added where the others are not known to connect the set.
     weights : sequence of float, optional
-        Shares of these moves; by default 1, and ¼ for chains.
+        Shares of these moves; by default 1, ½ for rotations and ¼ for chains.
     tolerance : float
         A y may be outside of a bound b by tolerance·max(1, |b|), as solvers have it. Rows with integer coefficients have whole
         numbers, so that bounds are rounded inward to whole numbers after the tolerance alone is added.
@@ -288,6 +289,7 @@ def _chosen(program: Reduced, structure: Structure, moves: Sequence[str] | None)
         "flip": len(structure.flips) > 0,
         "swap": len(structure.classes) > 0,
         "exchange": len(structure.ends.variables) > 0,
+        "rotate": _turns(structure.ends),
         "chain": bool((np.diff(program.rows.starts()) > 1).any()),
     }
     options = tuple(name for name, available in there.items() if available)
@@ -296,9 +298,17 @@ def _chosen(program: Reduced, structure: Structure, moves: Sequence[str] | None)
         if not wanted or len(set(wanted)) < len(wanted):
             raise ValueError(f"moves must name one or more different moves, got {tuple(wanted)}.")
         return wanted, connection(program, structure, set(wanted))
-    plain = [name for name in options if name != "chain"]
+    plain = [name for name in options if name not in ("rotate", "chain")]
     connected = connection(program, structure, set(plain))
-    return plain if connected or not there["chain"] else [*plain, "chain"], connected
+    return plain if connected else list(options), connected
+
+
+def _turns(ends: Ends) -> bool:
+    """Whether three variables may exchange rows: three rows on either side."""
+    if not ends.sides:
+        return False
+    parts = (np.flatnonzero(ends.component == c) for c in range(int(ends.component.max(initial=-1)) + 1))
+    return any(min(len(set(ends.left[part])), len(set(ends.right[part]))) > 2 for part in parts)
 
 
 def _kit(chosen: list[str], state: State) -> list[Move]:
@@ -311,6 +321,7 @@ def _kit(chosen: list[str], state: State) -> list[Move]:
 
 def _arrays(program: Reduced, structure: Structure, chosen: list[str], y: np.ndarray) -> tuple[Data, State]:
     """What kernels read; watched rows are numbered first."""
+    edges = "exchange" in chosen or "rotate" in chosen
     equation = np.array([kind in EQUATIONS for kind in structure.kinds], bool)
     watched = np.ones(len(equation), bool) if "chain" in chosen else ~equation
     order = np.argsort(~watched, kind="stable")
@@ -345,10 +356,10 @@ def _arrays(program: Reduced, structure: Structure, chosen: list[str], y: np.nda
         class_at=class_at,
         class_at_place=class_of[items],
         dense=dense,
-        **_edges(structure.ends, number, m, "exchange" in chosen),
+        **_edges(structure.ends, number, m, edges),
         linked=_small(np.unique(rows.variable)),
     )
-    pairs = structure.ends.variables if "exchange" in chosen else structure.ends.variables[:0]
+    pairs = structure.ends.variables if edges else structure.ends.variables[:0]
     state = State(
         y=y,
         activity=np.zeros(int(watched.sum())),

@@ -6,6 +6,8 @@
 * *exchange*: of two ones (a, b) and (c, d), seen as edges between rows, make (a, d) and (c, b), or (a, c) and (b, d) unless rows
   have two sides. A component has as many ones afterwards, and the way back is drawn alike: the ratio is 1, or that of the numbers
   of variables between the same two rows;
+* *rotate*: the same with three ones, where rows have two sides: (a, b), (c, d), (e, f) become (a, d), (c, f), (e, b). It is mixed
+  in where variables are missing between some rows, so that exchanges alone may get stuck;
 * *chain*: flip two to four variables at once, each drawn from a row of one drawn before. The draw does not look at y and flipping
   twice is nothing, so the ratio is 1. It is the last resort where equations overlap otherwise; most of its draws lead nowhere.
 
@@ -314,6 +316,79 @@ def apply_exchange(data, state, move):
     toggle(data, state, g)
 
 
+# --- rotate ----------------------------------------------------------------------------------------------------------
+
+
+@jit
+def propose_rotate(data, state, rng):
+    """Three ones in an order; three orders lead to the same, and three lead back."""
+    nothing = (0, 0, 0, 0, 0, 0)
+    part = integer(rng, len(state.used))
+    ones = state.used[part]
+    if ones < 3:
+        return nothing, -np.inf
+    p, q, r = integer(rng, ones), integer(rng, ones - 1), integer(rng, ones - 2)
+    q += q >= p
+    r += r >= min(p, q)
+    r += r >= max(p, q)
+    first = data.component_at[part]
+    i, k, o = np.int64(state.edges[first + p]), np.int64(state.edges[first + q]), np.int64(state.edges[first + r])
+    a, c, e = data.left[i], data.left[k], data.left[o]
+    b, d, f = data.right[i], data.right[k], data.right[o]
+    if (a == c) | (a == e) | (c == e) | (b == d) | (b == f) | (d == f):
+        return nothing, -np.inf
+    s, t, u = between(data, a, d), between(data, c, f), between(data, e, b)
+    if s < 0 or t < 0 or u < 0:
+        return nothing, -np.inf
+    j, g, h = data.between_at[s], data.between_at[t], data.between_at[u]
+    log_ratio = 0.0
+    if not data.simple:
+        x, y, z = data.between_at[s + 1] - j, data.between_at[t + 1] - g, data.between_at[u + 1] - h
+        j, g, h = j + integer(rng, x), g + integer(rng, y), h + integer(rng, z)
+        log_ratio = log(x * y * z / (data.multiplicity[i] * data.multiplicity[k] * data.multiplicity[o]))
+    j, g, h = np.int64(data.between[j]), np.int64(data.between[g]), np.int64(data.between[h])
+    if state.y[j] or state.y[g] or state.y[h]:
+        return nothing, -np.inf
+    return (i, k, o, j, g, h), log_ratio
+
+
+@jit
+def change_rotate(data, state, move, m):
+    return move[m], -1 if m < 3 else 1
+
+
+@jit
+def turn(data, state, move, sign):
+    i, k, o, j, g, h = move
+    shift(data, state, i, -sign)
+    shift(data, state, k, -sign)
+    shift(data, state, o, -sign)
+    shift(data, state, j, sign)
+    shift(data, state, g, sign)
+    shift(data, state, h, sign)
+
+
+@jit
+def rotate_fits(data, state, move):
+    i, k, o, j, g, h = move
+    turn(data, state, move, 1)
+    inside = within(data, state, i) and within(data, state, k) and within(data, state, o)
+    inside = inside and within(data, state, j) and within(data, state, g) and within(data, state, h)
+    turn(data, state, move, -1)
+    return inside
+
+
+@jit
+def apply_rotate(data, state, move):
+    i, k, o, j, g, h = move
+    toggle(data, state, i)
+    toggle(data, state, k)
+    toggle(data, state, o)
+    toggle(data, state, j)
+    toggle(data, state, g)
+    toggle(data, state, h)
+
+
 # --- chain -----------------------------------------------------------------------------------------------------------
 
 
@@ -382,12 +457,14 @@ MOVES = {
     "flip": Move("flip", propose_flip, change_flip, apply_flip, feasible=flip_fits),
     "swap": Move("swap", propose_swap, change_swap, apply_swap, changes=2, feasible=swap_fits),
     "exchange": Move("exchange", propose_exchange, change_exchange, apply_exchange, changes=4, feasible=exchange_fits),
+    "rotate": Move("rotate", propose_rotate, change_rotate, apply_rotate, changes=6, feasible=rotate_fits, weight=0.5),
     "chain": Move("chain", propose_chain, change_chain, apply_chain, changes_chain, feasible=chain_fits, weight=0.25),
 }
 UNWATCHED = {  # where no row is watched: nothing to ask
     "flip": Move("flip", propose_flip, change_flip, apply_flip),
     "swap": Move("swap", propose_swap, change_swap, apply_swap, changes=2),
     "exchange": Move("exchange", propose_exchange, change_exchange, apply_exchange, changes=4),
+    "rotate": Move("rotate", propose_rotate, change_rotate, apply_rotate, changes=6, weight=0.5),
 }
 SWAP_ALONE = Move("swap", propose_swap, change_swap, apply_swap, changes=2, apply_if=apply_swap_if)
 
