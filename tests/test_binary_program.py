@@ -63,9 +63,9 @@ GAP = np.array([[2.0, 3.0, 1.0], [1.0, 2.0, 2.0]])
 DOUBLED = assignment(2)[:, [0, 1, 2, 3, 0]]  # two variables between the same rows
 
 BOUNDED = np.vstack([np.hstack([assignment(2), np.zeros((4, 1))]), [0, 0, 1, 0, 1]])
-BOUNDED_RING = np.zeros((8, 7))
+BOUNDED_RING = np.zeros((7, 7))
 BOUNDED_RING[:6, :6] = assignment(3)[:, [0, 1, 4, 5, 6, 8]]
-BOUNDED_RING[6, [4, 6]], BOUNDED_RING[7, [1, 6]] = 1, 1
+BOUNDED_RING[6, [1, 6]] = 1.0
 
 PROGRAMS = {  # and the moves that they must have
     "knapsack": ((WEIGHTS, None, [7.0, 8.0]), ["flip", "swap"]),
@@ -83,7 +83,7 @@ PROGRAMS = {  # and the moves that they must have
     "assignment without a pair": ((assignment(3)[:, 1:], 1, 1), ["exchange", "rotate", "chain"]),
     "assignment in a ring": ((assignment(3)[:, [0, 1, 4, 5, 6, 8]], 1, 1), ["exchange", "rotate", "chain"]),
     "doubled assignment in a ring": ((assignment(3)[:, [0, 0, 1, 4, 5, 6, 8]], 1, 1), ["swap", "exchange", "rotate", "chain"]),
-    "assignment in a ring, with a bound": ((BOUNDED_RING, [1] * 6 + [-INF] * 2, 1), ["flip", "exchange", "rotate", "chain"]),
+    "assignment in a ring, with a bound": ((BOUNDED_RING, [1] * 6 + [-INF], 1), ["flip", "exchange", "rotate", "chain"]),
     "assignment with a bound": ((BOUNDED, [1] * 4 + [-INF], 1), ["flip", "exchange", "chain"]),
     "perfect matching": ((graph(4), 1, 1), ["exchange"]),
     "two-factor": ((graph(5), 2, 2), ["exchange"]),
@@ -165,6 +165,10 @@ def test_moves_have_exact_ratios_and_reach_all(name):
     report = mg.check(program(name), compiled=False).raise_if_wrong()
     assert report.complete
     assert not report.depends_on_theta
+
+
+def test_rotations_among_more_than_three_are_right():
+    mg.check(BinaryProgram(assignment(4), 1, 1, moves=["exchange", "rotate"]), compiled=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("name", slow_but_for(["parallel variables"], COMPILED))
