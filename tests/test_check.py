@@ -86,6 +86,24 @@ def assert_right(name, compiled):
     assert bool(report.depends_on_theta) == bool(guided)
 
 
+@mg.jit
+def apply_swap_forgetfully(data, state, move):
+    """Leaves the order of the items as it was."""
+    state.y[state.items[move[0]]] = 0
+    state.y[state.items[move[1]]] = 1
+
+
+@pytest.mark.parametrize("d", [7, 8])
+def test_stale_fields_are_found_whatever_the_length_of_the_state(d):
+    """Of 8 items all fields fill whole words; a state must not be taken for one that was seen before, since it is its own key."""
+    problem = TopK(d, k=2)
+    forgetful = replace(swap_moves.SWAP, apply=apply_swap_forgetfully, apply_if=None)
+    wrong = mg.Problem(
+        problem.data, problem.state, [forgetful], d, prepare=swap_moves.prepare, contains=swap_moves.contains, states=problem.states
+    )
+    assert "stale state" in mg.check(wrong, compiled=False).findings
+
+
 # --- a knapsack-like set with moves that do not always apply: Algorithm 2's |Q(y)|/|Q(y')| ------------------------------
 
 

@@ -9,7 +9,7 @@ import pytest
 import movegrad as mg
 from movegrad.cuda import arrays
 from movegrad.engine import BUILD, DRAW, IMPROVE, Options, layout_of
-from movegrad.problems import Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
+from movegrad.problems import BinaryProgram, Hypercube, Knapsack, PrizeCollectingVRPTW, ShortestPath, TopK, routing
 from tests.slow import slow_but_for
 
 torch = pytest.importorskip("torch")
@@ -56,6 +56,22 @@ def parabola(y):
     return -0.1 * total * total
 
 
+# Flips, swaps, exchanges and chains: two rows by two columns of an assignment, other variables, and a row of all.
+OVERLAPPING = (
+    [
+        [1, 1, 0, 0, *[0] * (D - 4)],
+        [0, 0, 1, 1, *[0] * (D - 4)],
+        [1, 0, 1, 0, *[0] * (D - 4)],
+        [0, 1, 0, 1, *[0] * (D - 4)],
+        [0, 0, 0, 0, 1, 1, 1, *[0] * (D - 7)],
+        [3, 1, 2, 2, *range(1, D - 3)],
+    ],
+    [1, 1, 1, 1, 1, 4],
+    [1, 1, 1, 1, 1, 30],
+)  # fmt: skip
+
+RING = np.vstack([np.kron(np.eye(3), np.ones(3)), np.kron(np.ones(3), np.eye(3))])
+
 PROBLEMS = {
     "hypercube": lambda: Hypercube(D),
     "ball of flips": lambda: Hypercube(D, radius=3),
@@ -68,6 +84,10 @@ PROBLEMS = {
     "knapsack": knapsack,
     "guided knapsack": lambda: knapsack(moves=("swap", "flip", "guided swap", "guided flip")),
     "routing": vrp,
+    "paths": lambda: ShortestPath((4, 5)),
+    "binary program": lambda: BinaryProgram(*OVERLAPPING),
+    "binary program, rotations": lambda: BinaryProgram(RING, 1, 1, moves=["exchange", "rotate"]),
+    "binary program, no row watched": lambda: BinaryProgram(np.ones((1, D)), 4, 4),
 }
 FEW = ("hypercube", "guided top-k", "knapsack")
 

@@ -3,6 +3,8 @@
 import importlib
 import re
 import sys
+from itertools import combinations, pairwise, permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,11 +20,13 @@ import dill  # noqa: E402 - a dependency of pyepo
 from pyepo import EPO, dsl  # noqa: E402
 from pyepo.data.dataset import optDataset  # noqa: E402
 from pyepo.dsl.compiled import compiledBase  # noqa: E402
-from pyepo.model.bases import knapsackBase  # noqa: E402
+from pyepo.model.bases import knapsackBase, shortestPathBase, tspABBase, vrpABBase  # noqa: E402
 from pyepo.model.opt import optModel  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
 import movegrad as mg  # noqa: E402
+from movegrad._calls import observe  # noqa: E402
+from movegrad.integrations._edges import routes, tours, triangle_edges, triangle_order  # noqa: E402
 from movegrad.integrations.pyepo import (  # noqa: E402
     TESTED,
     LocalSearchFenchelYoung,
@@ -30,7 +34,7 @@ from movegrad.integrations.pyepo import (  # noqa: E402
     as_optmodel,
     feasible_set,
 )
-from movegrad.problems import Hypercube, Knapsack, TopK  # noqa: E402
+from movegrad.problems import BinaryProgram, Hypercube, Knapsack, ShortestPath, TopK  # noqa: E402
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:::(pyepo|pyomo|gurobipy|highspy|multiprocess|pathos|tqdm|sklearn)")
@@ -195,19 +199,10 @@ def test_moves_are_chosen_by_name(constraint, moves):
 
 
 UNSUPPORTED = {
-    "no description": (lambda: PlainModel(), "PlainModel with neither"),
+    "no description": (lambda: PlainModel(), "PlainModel with a model of builtins.NoneType, of which no constraints can be read"),
     "relaxation": (lambda: KnapsackRel(WEIGHTS, CAPACITY), "linear relaxation"),
     "relaxation of the dsl": (lambda: Compiled(compiled(fits).problem.relax()), r"CONTINUOUS in \[0, 1\]"),
     "integers": (lambda: compiled(fits, vtype=EPO.INTEGER, lb=0, ub=2), r"INTEGER in \[0, 2\]"),
-    "negative weight": (lambda: PredefinedKnapsack(-WEIGHTS, -CAPACITY), "coefficient -"),
-    "covering": (lambda: compiled(lambda x: WEIGHTS @ x >= CAPACITY), "coefficient -"),
-    "infeasible": (lambda: compiled(lambda x: WEIGHTS @ x <= -CAPACITY), "right-hand side -"),
-    "two equations": (lambda: compiled(choose(3), lambda x: x[0] + x[1] == 1), "2 equations and 0 inequalities"),
-    "equation and knapsack": (lambda: compiled(choose(3), fits), "1 equations and 3 inequalities"),
-    "other equation": (lambda: compiled(lambda x: WEIGHTS[0] @ x == 10), "an equation of coefficients from"),
-    "part of the items": (lambda: compiled(lambda x: x[:4].sum() == 2), "an equation of coefficients from 0 to 1"),
-    "all items": (lambda: compiled(choose(N)), "Σ x = 8 over 8"),
-    "half an item": (lambda: compiled(choose(2.5)), "Σ x = 2.5"),
     "quadratic constraint": (lambda: compiled(lambda x: x @ x <= 3), "quadratic constraint"),
     "quadratic objective": (lambda: compiled(fits, objective=lambda x: dsl.Parameter(N) @ x + x @ x), "quadratic objective"),
 }
@@ -216,8 +211,41 @@ UNSUPPORTED = {
 @pytest.mark.parametrize(("model", "found"), UNSUPPORTED.values(), ids=UNSUPPORTED)
 def test_other_models_are_refused(model, found):
     message = complaint(lambda: LocalSearchFenchelYoung(model()))
-    assert re.match("optmodel must be a knapsack .*, a choice of k items .* or made by as_optmodel, got ", message)
+    assert re.match("optmodel must be a knapsack, .* a linear program of binary x .* or made by as_optmodel, got ", message)
     assert re.search(f"got .*{found}", message), message
+
+
+PROGRAMS = {  # and which of all binary vectors they hold
+    "negative weights": (lambda: PredefinedKnapsack(-WEIGHTS, -CAPACITY), lambda x: (x @ WEIGHTS.T >= CAPACITY).all(1)),
+    "covering": (lambda: compiled(lambda x: WEIGHTS @ x >= CAPACITY), lambda x: (x @ WEIGHTS.T >= CAPACITY).all(1)),
+    "two equations": (
+        lambda: compiled(choose(3), lambda x: x[0] + x[1] == 1), lambda x: (x.sum(1) == 3) & (x[:, 0] + x[:, 1] == 1),
+    ),
+    "equation and knapsack": (lambda: compiled(choose(4), fits), lambda x: (x.sum(1) == 4) & (x @ WEIGHTS.T <= CAPACITY).all(1)),
+    "part of the items": (lambda: compiled(lambda x: x[:4].sum() == 2), lambda x: x[:, :4].sum(1) == 2),
+    "all items": (lambda: compiled(choose(N)), lambda x: x.sum(1) == N),
+    "precedence": (
+        lambda: compiled(lambda x: x[0] - x[1] <= 0, lambda x: x[2] + x[3] >= 1),
+        lambda x: (x[:, 0] <= x[:, 1]) & (x[:, 2] + x[:, 3] >= 1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "holds"), PROGRAMS.values(), ids=PROGRAMS)
+def test_other_linear_constraints_are_a_binary_program(model, holds):
+    problem = feasible_set(model()).problem
+    assert isinstance(problem, BinaryProgram)
+    every = np.array(list(Hypercube(N).states()))
+    np.testing.assert_array_equal(list(problem.states()), every[holds(every)])
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [lambda x: WEIGHTS @ x <= -CAPACITY, choose(2.5), lambda x: WEIGHTS[0] @ x == 0.5],
+    ids=["bound", "half", "equation"],
+)
+def test_a_model_without_solutions_is_said_to_have_none(constraint):
+    assert re.match("optmodel must have a solution, but A y must be", complaint(lambda: feasible_set(compiled(constraint))))
 
 
 def test_a_missing_private_name_is_told_with_the_versions_that_have_it():
@@ -452,6 +480,317 @@ def test_bad_input_of_the_model(call, found):
 def test_the_model_takes_no_further_constraints():
     with pytest.raises(NotImplementedError, match="must be built anew to add a constraint"):
         as_optmodel(KNAPSACK, steps=5).addConstr(np.ones(N), 2.0)
+
+
+# --- paths, tours and routes ---------------------------------------------------------------------------------------------
+
+
+class Grid(shortestPathBase):
+    """A predefined shortest path, solved by looking at all paths."""
+
+    def _getModel(self):  # noqa: N802
+        self.paths = list_statistics(ShortestPath(self.grid))
+        return None, self.arcs
+
+    def setObj(self, c):  # noqa: N802
+        self.cost = np.asarray(c, float)
+
+    def solve(self):
+        best = min(self.paths, key=lambda y: self.cost @ y)
+        return best, self.cost @ best
+
+
+def list_statistics(problem):
+    return observe(problem, np.array(list(problem.states()))).statistics
+
+
+def test_arcs_of_a_grid_are_those_of_pyepo():
+    problem, model = ShortestPath((3, 4)), Grid((3, 4))
+    for y, used in zip(problem.states(), list_statistics(problem), strict=True):
+        nodes = problem.read(y)["nodes"]
+        assert [model.arcs[e] for e in np.flatnonzero(used)] == sorted(pairwise(nodes))
+
+
+def test_the_gradient_on_paths_is_the_exact_one_in_the_long_run():
+    """64 chains; |z| > 6 somewhere with probability < 1e-6. They start at the label: a bias of order 1/K."""
+    model = Grid((3, 4))
+    problem = feasible_set(model).problem
+    pred = costs(model.num_cost).detach().expand(64, -1).clone().requires_grad_()
+    label = torch.from_numpy(model.paths[3]).expand(64, -1)
+    LocalSearchFenchelYoung(model, steps=5000, reduction="sum")(pred, label).backward()
+    exact = -(mg.exact.marginals(problem, -pred[0].detach().numpy()) - model.paths[3])
+    error = pred.grad.numpy().std(0, ddof=1) / 8.0 + 1e-3
+    assert (np.abs(pred.grad.numpy().mean(0) - exact) / error).max() < 6
+
+
+@pytest.mark.parametrize("kind", ["Fenchel-Young", "SPO+"])
+def test_training_lowers_regret_on_paths_with_the_data_of_pyepo(kind):
+    grid = (4, 4)
+    x, c = pyepo.data.shortestpath.genData(120, 5, grid, deg=4, noise_width=0.2, seed=0)
+    model = Grid(grid)
+    first, second = (optDataset(model, x[part].astype(np.float32), c[part]) for part in (slice(80), slice(80, None)))
+    torch.manual_seed(0)
+    net = torch.nn.Linear(5, model.num_cost)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
+    loss = LocalSearchSPOPlus(model, steps=300) if kind == "SPO+" else LocalSearchFenchelYoung(model, steps=300)
+    loader = DataLoader(second, batch_size=40)
+    before = pyepo.metric.regret(net, model, loader)
+    for _ in range(15):
+        for features, *observed in DataLoader(first, batch_size=16):
+            optimizer.zero_grad()
+            loss(net(features), *(observed if kind == "SPO+" else observed[1:2])).backward()
+            optimizer.step()
+    assert pyepo.metric.regret(net, model, loader) < 0.5 * before
+
+
+def test_labels_that_are_no_paths_are_refused():
+    loss, model = LocalSearchFenchelYoung(Grid((3, 3)), steps=5), Grid((3, 3))
+    for change, found in (
+        (lambda y: y * 0, "no arc from node 0 in row 1"),
+        (lambda y: y * 0 + 1, "two arcs from node 0 in row 1"),
+        (lambda y: np.where(np.arange(12) == 11 - 11 * y[11], 1 - y, y), "in row 1"),
+    ):
+        wrong = torch.from_numpy(np.stack([model.paths[0], change(model.paths[0])]))
+        assert re.match(f"true_sol must be in the set, but .*{found}", complaint(lambda w=wrong: loss(costs(2, 12), w)))
+    model._extra_constrs = [(np.ones(12), 3.0)]
+    assert "1 constraints added by addConstr" in complaint(lambda: feasible_set(model))
+
+
+def test_a_path_made_a_model_takes_its_own_labels():
+    model = as_optmodel(ShortestPath((3, 3)), steps=200, sense="min")
+    model.setObj(np.arange(12.0))
+    best, value = model.solve()
+    assert value == 14.0
+    pred = costs(1, 12)
+    LocalSearchFenchelYoung(model, steps=20)(pred, torch.from_numpy(best[None])).backward()
+    assert pred.grad.shape == (1, 12)
+
+
+def used(edges, *pairs):
+    """An edge vector, edges named as often as they are driven."""
+    return np.array([sum({i, j} == set(p) for p in pairs) for i, j in edges])
+
+
+COMPLETE = list(combinations(range(5), 2))
+
+
+def test_edges_are_put_in_the_order_of_a_triangle():
+    order = triangle_order(COMPLETE, 5)
+    assert [COMPLETE[k] for k in order] == triangle_edges(5)
+    for e, (i, j) in enumerate(triangle_edges(5)):
+        assert e == j * (j - 1) // 2 + i
+
+
+def test_edges_are_read_as_tours():
+    labels = [used(COMPLETE, (0, 3), (3, 1), (1, 4), (4, 2), (2, 0)), used(COMPLETE, (0, 1), (1, 2), (2, 3), (3, 4), (4, 0))]
+    np.testing.assert_array_equal(tours(np.array(labels), COMPLETE, 5, "y"), [[0, 2, 4, 1, 3], [0, 1, 2, 3, 4]])
+    bad = {
+        "must be a tour, got 0 edges at node 0 in row 1": used(COMPLETE, (1, 2), (2, 3)),
+        "must be a tour, got 1 edges at node 0 in row 1": used(COMPLETE, (0, 1), (1, 2), (2, 3), (3, 4)),
+        "must be edges that are used or not, got 2 for the edge between nodes 0 and 1 in row 1": used(COMPLETE, (0, 1), (0, 1)),
+    }
+    for found, label in bad.items():
+        assert found in complaint(lambda y=label: tours(np.array([labels[0], y]), COMPLETE, 5, "y"))
+    six = list(combinations(range(6), 2))
+    two = used(six, (0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3))
+    assert "one of 3 nodes without node 3 in row 0" in complaint(lambda: tours(two[None], six, 6, "y"))
+
+
+def test_edges_are_read_as_routes():
+    plan = used(COMPLETE, (0, 1), (1, 3), (3, 0), (0, 2), (2, 4), (4, 0))
+    alone = used(COMPLETE, (0, 1), (0, 1), (0, 2), (2, 3), (3, 4), (4, 0))
+    assert routes(np.array([plan, alone, np.minimum(alone, 1)]), COMPLETE, 5, "y") == [[[1, 3], [2, 4]]] + 2 * [[[1], [2, 3, 4]]]
+    bad = {
+        "must be routes, got 0 edges at customer 4": used(COMPLETE, (0, 1), (1, 2), (2, 3), (3, 0)),
+        "must be routes, got 3 edges at customer 1": used(COMPLETE, (0, 1), (1, 2), (1, 3), (3, 0), (2, 0), (4, 0)),
+        "got 2 for the edge between nodes 1 and 2": used(COMPLETE, (1, 2), (1, 2)),
+        "customer 2 on a tour without it": used(COMPLETE, (0, 1), (2, 3), (3, 4), (4, 2)),
+    }
+    for found, label in bad.items():
+        assert found in complaint(lambda y=label: routes(y[None], COMPLETE, 5, "y"))
+
+
+class Tours(tspABBase):
+    """A predefined TSP, solved by looking at all tours."""
+
+    def _getModel(self):  # noqa: N802
+        orders = [(0, *rest) for rest in permutations(range(1, self.num_nodes))]
+        self.all = np.unique([used(self.edges, *zip(y, (*y[1:], 0), strict=True)) for y in orders], axis=0)
+        return None, self.edges
+
+    def setObj(self, c):  # noqa: N802
+        self.cost = np.asarray(c, float)
+
+    def solve(self):
+        best = min(self.all, key=lambda y: self.cost @ y)
+        return best, self.cost @ best
+
+
+class Fleet(vrpABBase):
+    """A predefined vehicle routing model without a solver."""
+
+    setObj = solve = None  # noqa: N815
+
+    def _getModel(self):  # noqa: N802
+        return None, self.edges
+
+
+def law(rows, theta):
+    weight = np.exp(rows @ theta - (rows @ theta).max())
+    return weight @ rows / weight.sum()
+
+
+@pytest.mark.skipif(not hasattr(mg.problems, "TSP"), reason="needs movegrad.problems.TSP")
+def test_the_gradient_on_tours_is_the_exact_one_in_the_long_run():
+    """64 chains; |z| > 6 somewhere with probability < 1e-6. They start at the label: a bias of order 1/K."""
+    model = Tours(5)
+    pred = costs(model.num_cost).detach().expand(64, -1).clone().requires_grad_()
+    label = torch.from_numpy(model.all[3]).float().expand(64, -1)
+    LocalSearchFenchelYoung(model, steps=5000, reduction="sum")(pred, label).backward()
+    exact = -(law(model.all, -pred[0].detach().numpy()) - model.all[3])
+    error = pred.grad.numpy().std(0, ddof=1) / 8.0 + 1e-3
+    assert (np.abs(pred.grad.numpy().mean(0) - exact) / error).max() < 6
+    shifted = costs(2, model.num_cost)
+    LocalSearchSPOPlus(model, steps=20)(shifted, shifted.detach(), label[:2]).backward()
+    assert torch.isfinite(shifted.grad).all()
+
+
+@pytest.mark.skipif(not hasattr(mg.problems, "CVRP"), reason="needs movegrad.problems.CVRP")
+def test_labels_of_vehicle_routing_are_read_and_costs_go_to_their_edges():
+    model = Fleet(5, [1.0, 1.0, 1.0, 1.0], 2.0, 2)
+    label = torch.from_numpy(used(model.edges, (0, 1), (1, 3), (3, 0), (0, 2), (2, 4), (4, 0))).float()[None]
+    pred = torch.from_numpy(np.where(label[0] > 0, 0.0, 50.0))[None].requires_grad_()  # any other edge is dear
+    LocalSearchFenchelYoung(model, steps=200)(pred, label).backward()
+    assert pred.grad.abs().max() < 1e-9, "chains stay at the label"
+    heavy = torch.from_numpy(used(model.edges, (0, 1), (1, 2), (2, 3), (3, 0), (4, 0)))[None]
+    assert "true_sol must be in the set" in complaint(lambda: LocalSearchFenchelYoung(model, steps=5)(pred, heavy))
+
+
+@pytest.mark.skipif(hasattr(mg.problems, "TSP"), reason="movegrad.problems.TSP is there")
+def test_tours_are_refused_where_there_is_no_problem_for_them():
+    assert "a set for which movegrad has no TSP" in complaint(lambda: feasible_set(Tours(4)))
+    assert "a set for which movegrad has no CVRP" in complaint(lambda: feasible_set(Fleet(3, [1.0, 1.0], 2.0, 1)))
+
+
+# --- programs inside of solvers -------------------------------------------------------------------------------------------
+
+
+class Backed(optModel):
+    """A model of one's own: two rows of exactly one over six variables and a capacity; ``backend`` is what PyEPO calls _model."""
+
+    A = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [3, 1, 2, 2, 3, 1]], float)
+    LOWER, UPPER = np.array([1, 1, -np.inf]), np.array([1, 1, 4.0])
+    setObj = solve = None  # noqa: N815
+
+    def __init__(self, backend, x):
+        self.backend, self.variables = backend, x
+        super().__init__()
+
+    def _getModel(self):  # noqa: N802
+        return self.backend, self.variables
+
+
+def of_highs(**options):
+    solver, n = highspy.Highs(), 6
+    solver.setOptionValue("output_flag", False)
+    solver.addVars(n, np.zeros(n), np.ones(n))
+    solver.changeColsIntegrality(n, np.arange(n, dtype=np.int32), np.array([highspy.HighsVarType.kInteger] * n))
+    for row, low, high in zip(Backed.A, Backed.LOWER, Backed.UPPER, strict=True):
+        solver.addRow(low, high, n, np.arange(n, dtype=np.int32), row)
+    return Backed(solver, list(range(n)))
+
+
+def of_gurobi(order=range(6), kind="B"):
+    """What is read of gurobipy."""
+    sparse = pytest.importorskip("scipy.sparse")
+    variables = [SimpleNamespace(LB=0.0, UB=1.0, VType=kind, Obj=0.0, VarName=f"v{j}", index=j) for j in range(6)]
+    rows = [SimpleNamespace(Sense=s, RHS=b, ConstrName=f"r{r}") for r, (s, b) in enumerate((("=", 1.0), ("=", 1.0), ("<", 4.0)))]
+    model = SimpleNamespace(
+        update=lambda: None,
+        getA=lambda: sparse.csr_matrix(Backed.A),
+        getVars=lambda: variables,
+        getConstrs=lambda: rows,
+        ModelSense=1,
+    )
+    return Backed(model, {k: variables[k] for k in order})
+
+
+def of_ortools(kind=True):
+    """What is read of pywraplp."""
+    value = lambda v: lambda *_: v  # noqa: E731
+    variables = [
+        SimpleNamespace(lb=value(0.0), ub=value(1.0), integer=value(kind), name=value(f"v{j}"), index=value(j)) for j in range(6)
+    ]
+    rows = [
+        SimpleNamespace(
+            lb=value(max(low, -1e300)), ub=value(high), name=value(f"r{r}"), GetCoefficient=lambda v, row=row: row[v.index()]
+        )
+        for r, (row, low, high) in enumerate(zip(Backed.A, Backed.LOWER, Backed.UPPER, strict=True))
+    ]
+    solver = SimpleNamespace(variables=value(variables), constraints=value(rows), infinity=value(1e300))
+    return Backed(solver, dict(enumerate(variables)))
+
+
+def of_pyomo(monkeypatch):
+    """What is read of Pyomo, by modules that stand for it."""
+    variables = [SimpleNamespace(lb=0, ub=1, is_binary=lambda: True, is_integer=lambda: True, name=f"v{j}") for j in range(6)]
+    rows = [
+        SimpleNamespace(body=row, lower=None if np.isinf(low) else low + 1.0, upper=high + 1.0, name=f"r{r}")
+        for r, (row, low, high) in enumerate(zip(Backed.A, Backed.LOWER, Backed.UPPER, strict=True))
+    ]
+
+    def repn(row):
+        there = np.flatnonzero(row)
+        return SimpleNamespace(
+            is_linear=lambda: True, linear_vars=[variables[j] for j in there], linear_coefs=row[there].tolist(), constant=1.0
+        )
+
+    environ = SimpleNamespace(Constraint="constraints", Var="variables", value=float)
+    for name, module in {
+        "pyomo": object(),
+        "pyomo.environ": environ,
+        "pyomo.repn": SimpleNamespace(generate_standard_repn=repn),
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    parts = {"constraints": rows, "variables": variables}
+    model = SimpleNamespace(component_data_objects=lambda kind, active: parts[kind])
+    return Backed(model, dict(enumerate(variables)))
+
+
+@pytest.mark.parametrize("backend", ["highs", "gurobi", "ortools", "pyomo"])
+def test_a_program_is_read_from_its_backend(backend, monkeypatch):
+    if backend == "highs" and highspy is None:
+        pytest.skip("needs highspy")
+    model = {"highs": of_highs, "gurobi": of_gurobi, "ortools": of_ortools, "pyomo": lambda: of_pyomo(monkeypatch)}[backend]()
+    problem, sign = feasible_set(model)
+    every = np.array(list(Hypercube(6).states()))
+    value = every @ Backed.A.T
+    np.testing.assert_array_equal(list(problem.states()), every[((value >= Backed.LOWER) & (value <= Backed.UPPER)).all(1)])
+    assert sign == -1
+    pred = costs(2, 6)
+    LocalSearchFenchelYoung(model, steps=20)(pred, torch.tensor([[0, 1, 0, 0, 0, 1.0]] * 2)).backward()
+    assert torch.isfinite(pred.grad).all()
+
+
+def test_columns_are_in_the_order_of_the_costs():
+    order = [5, 4, 3, 2, 1, 0]
+    problem = feasible_set(of_gurobi(order)).problem
+    np.testing.assert_array_equal(
+        sorted(map(tuple, problem.states())), sorted(tuple(y[::-1]) for y in feasible_set(of_gurobi()).problem.states())
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (lambda: of_gurobi(kind="C"), "with variable 'v0', which is continuous"),
+        (lambda: of_gurobi(order=range(4)), "with 6 variables, of which costs belong to 4"),
+        (lambda: of_ortools(kind=False), "with variable 'v0', which is continuous"),
+        (lambda: Backed(object(), [0, 1]), "with a model of builtins.object, of which no constraints can be read"),
+    ],
+)
+def test_backends_that_hold_something_else_are_refused(model, found):
+    assert found in complaint(lambda: feasible_set(model()))
 
 
 # --- together -----------------------------------------------------------------------------------------------------------

@@ -16,18 +16,23 @@ References
 Tang, Khalil, "PyEPO: a PyTorch-based end-to-end predict-then-optimize library for linear and integer programming", 2024.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
 
+from movegrad import problems
 from movegrad._calls import make_settings, observe
 from movegrad._torch_autograd import to_array
 from movegrad._validate import choice, choices, finite_vectors, integer_in, shown
 from movegrad.diagnostics import Info
+from movegrad.integrations._backends import program_of
+from movegrad.integrations._edges import routes, tours, triangle_edges, triangle_order
 from movegrad.problem import Problem
-from movegrad.problems import Knapsack, TopK
+from movegrad.problems import BinaryProgram, Knapsack, ShortestPath, TopK
+from movegrad.problems.binary_program.structure import Infeasible
 from movegrad.sampling import solve
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer
 
@@ -45,7 +50,7 @@ TESTED = "2.2.1 to 2.2.7"  # versions of PyEPO; a few of its private names are r
 try:
     from pyepo import EPO, __version__
     from pyepo.dsl.compiled import compiledBase
-    from pyepo.model.bases import knapsackBase
+    from pyepo.model.bases import knapsackBase, shortestPathBase, tspABBase, vrpABBase
     from pyepo.model.mpax import optMpaxModel
     from pyepo.model.opt import optModel
 except ImportError as error:
@@ -71,7 +76,8 @@ class LocalSearchFenchelYoung(nn.Module):
     Parameters
     ----------
     optmodel : optModel
-        Knapsack, choice of k items, or made by :func:`as_optmodel`; see :func:`feasible_set`.
+        Knapsack, choice of k items, path on a grid, tour, routes, another linear 0/1 program, or made by :func:`as_optmodel`; see
+        :func:`feasible_set`.
     steps : int, optional
         K; 1000 if there is no time limit either.
     time_limit : float, optional
@@ -127,7 +133,7 @@ class LocalSearchFenchelYoung(nn.Module):
         if not isinstance(solve_ratio, (int, float, np.integer, np.floating)) or not 0.0 <= solve_ratio <= 1.0:
             raise ValueError(f"solve_ratio must be in [0, 1], got {shown(solve_ratio)}.")
         self.optmodel = optmodel
-        self.feasible_set = feasible_set(optmodel, moves=moves, beta=beta)
+        self.feasible_set, self._words = _read(optmodel, moves, beta)
         layer = LocalSearchLayer(
             self.feasible_set.problem, STEPS if steps is None and time_limit is None else steps, temperature,
             time_limit=time_limit, chains=chains, estimator=estimator, seed=seed,
@@ -163,7 +169,8 @@ class LocalSearchFenchelYoung(nn.Module):
             given = tuple(true_sol.shape)
             raise ValueError(f"true_sol must have shape {shape}, got {given} for pred_cost of shape {tuple(pred_cost.shape)}.")
         theta = sign * _part(self.optmodel, "_fullCost")(pred_cost)  # with the known costs
-        return self.loss(theta.cpu(), _rounded(_on_cpu(true_sol, "true_sol"))).to(pred_cost.device)
+        y = self._words.solutions(_rounded(_on_cpu(true_sol, "true_sol")))
+        return self.loss(self._words.costs(theta).cpu(), y).to(pred_cost.device)
 
 
 class LocalSearchSPOPlus(LocalSearchFenchelYoung):
@@ -273,27 +280,34 @@ class FeasibleSet(NamedTuple):
 def feasible_set(optmodel: optModel, *, moves: Sequence[str] | None = None, beta: float | None = None) -> FeasibleSet:
     """The set of a PyEPO model as a problem with moves, read from the model's description without its solver.
 
-    ============================================================== ==========================================
-    model                                                          problem
-    ============================================================== ==========================================
-    predefined knapsack, of any solver: ``weights``, ``capacity``  :class:`~movegrad.problems.Knapsack`
-    compiled from ``pyepo.dsl``: binary x, A x ≤ b, A ≥ 0, b ≥ 0   :class:`~movegrad.problems.Knapsack`
-    compiled from ``pyepo.dsl``: binary x, Σ x = k                 :class:`~movegrad.problems.TopK`
-    made by :func:`as_optmodel`                                    the one that it was made from
-    ============================================================== ==========================================
+    ================================================================ =====================================================
+    model                                                            problem
+    ================================================================ =====================================================
+    predefined knapsack, of any solver: ``weights``, ``capacity``    :class:`~movegrad.problems.Knapsack`
+    predefined shortest path, of any solver: ``grid``                :class:`~movegrad.problems.ShortestPath`
+    predefined traveling salesperson, of any solver or formulation   ``TSP``
+    predefined vehicle routing, of any solver or formulation         ``CVRP``
+    compiled from ``pyepo.dsl``: binary x, A x ≤ b, A ≥ 0, b ≥ 0     :class:`~movegrad.problems.Knapsack`
+    compiled from ``pyepo.dsl``: binary x, Σ x = k                   :class:`~movegrad.problems.TopK`
+    compiled from ``pyepo.dsl``: binary x, other linear constraints  :class:`~movegrad.problems.BinaryProgram`
+    your own, of Gurobi, HiGHS, Pyomo or OR-Tools: all x binary      :class:`~movegrad.problems.BinaryProgram`
+    made by :func:`as_optmodel`                                      the one that it was made from
+    ================================================================ =====================================================
 
-    Constraints of ``addConstr`` count; those that every binary x fulfills are left out. Capacities are b + 10⁻⁶·max(1, |b|): with
-    the tolerance of solvers, so that their solutions are in the set. What a subclass of a predefined knapsack adds in its own
-    ``_getModel`` cannot be seen.
+    Constraints of ``addConstr`` count; those that every binary x fulfills are left out. For paths, tours and routes they are
+    refused. Bounds have the tolerance of solvers, 10⁻⁶·max(1, |b|), so that their solutions are in the set. What a subclass of a
+    predefined model adds in its own ``_getModel`` cannot be seen. PyEPO's models of vehicle routing leave out routes of one
+    customer, which ``CVRP`` has.
 
     Parameters
     ----------
     optmodel : optModel
         Of one of these kinds.
     moves : sequence of str, optional
-        From "swap", "flip", "guided swap", "guided flip"; for Σ x = k from "swap", "guided swap". All unguided ones by default.
+        Of the problem: for a knapsack from "swap", "flip", "guided swap", "guided flip", for Σ x = k from "swap", "guided swap".
+        All unguided ones by default.
     beta : float, optional
-        Temperature of guided moves; 2t by default.
+        Temperature of guided moves of knapsacks and Σ x = k; 2t by default.
 
     Returns
     -------
@@ -307,43 +321,170 @@ def feasible_set(optmodel: optModel, *, moves: Sequence[str] | None = None, beta
     >>> feasible_set(as_optmodel(mg.problems.TopK(5, 2), steps=100)).problem
     TopK(5, k=2)(d=5, moves=['swap'])
     """
+    return _read(optmodel, moves, beta)[0]
+
+
+class _Words(NamedTuple):
+    """How a model speaks of the same set: where its costs go in θ, and how its labels are read as solutions."""
+
+    order: np.ndarray | None = None  # entry e of θ is cost order[e]
+    decode: Callable[[np.ndarray], np.ndarray] | None = None  # (N, d) → (N, size of a solution)
+
+    def costs(self, theta: Tensor) -> Tensor:
+        return theta if self.order is None else theta[..., self.order]
+
+    def solutions(self, labels: np.ndarray) -> np.ndarray:
+        if self.decode is None:
+            return labels
+        return self.decode(labels.reshape(-1, labels.shape[-1])).reshape(*labels.shape[:-1], -1)
+
+
+def _read(optmodel: Any, moves: Sequence[str] | None, beta: float | None) -> tuple[FeasibleSet, _Words]:
+    """The set of a model, and its words."""
     if not isinstance(optmodel, optModel):
         raise ValueError(f"optmodel must be a pyepo.model.opt.optModel, got {type(optmodel).__name__}.")
     sign = {EPO.MAXIMIZE: 1, EPO.MINIMIZE: -1}.get(optmodel.modelSense)
     if sign is None:
         raise ValueError(f"optmodel must have the modelSense EPO.MAXIMIZE or EPO.MINIMIZE, got {optmodel.modelSense}.")
+    problem, words = _problem(optmodel, moves, beta)
+    return FeasibleSet(problem, sign), words
+
+
+def _problem(optmodel: optModel, moves: Sequence[str] | None, beta: float | None) -> tuple[Problem, _Words]:
     if isinstance(optmodel, LocalSearchModel):
-        return FeasibleSet(_own_problem(optmodel, moves, beta), sign)
-    constraints = _constraints(optmodel)
-    if not constraints.equalities:
-        return FeasibleSet(_knapsack(optmodel, constraints, ("swap", "flip") if moves is None else moves, beta), sign)
-    return FeasibleSet(_top_k(optmodel, constraints, ("swap",) if moves is None else moves, beta), sign)
+        return _own_problem(optmodel, moves, beta)
+    relaxed = isinstance(optmodel, optMpaxModel) or any(c.__name__.endswith("Rel") for c in type(optmodel).__mro__)
+    if relaxed and not isinstance(optmodel, shortestPathBase):  # whose relaxation is exact
+        raise _unsupported(optmodel, "the variables of a linear relaxation")
+    if isinstance(optmodel, (knapsackBase, compiledBase)):
+        return _by_constraints(optmodel, _constraints(optmodel), moves, beta), _Words()
+    if beta is not None:
+        raise ValueError(f"beta must be None for a model without guided moves, got {beta}.")
+    options = {} if moves is None else {"moves": moves}
+    for base, read in ((shortestPathBase, _path), (tspABBase, _tour), (vrpABBase, _routing)):
+        if isinstance(optmodel, base):
+            if _part(optmodel, "_extra_constrs"):
+                raise _unsupported(optmodel, f"{len(_part(optmodel, '_extra_constrs'))} constraints added by addConstr")
+            return read(optmodel, options)
+    return _program(optmodel, options), _Words()
+
+
+# --- paths, tours and routes -------------------------------------------------------------------------------------------
+
+
+def _path(optmodel: Any, options: dict[str, Any]) -> tuple[Problem, _Words]:
+    problem = ShortestPath(optmodel.grid, **options)
+    return problem, _words_of(problem)
+
+
+def _tour(optmodel: Any, options: dict[str, Any]) -> tuple[Problem, _Words]:
+    n, edges = optmodel.num_nodes, optmodel.edges
+    problem = _made("TSP", optmodel, n, **options)
+    return problem, _Words(triangle_order(edges, n), partial(tours, edges=edges, n=n, name="true_sol"))
+
+
+def _routing(optmodel: Any, options: dict[str, Any]) -> tuple[Problem, _Words]:
+    n, edges = optmodel.num_nodes, optmodel.edges
+    limit = optmodel.capacity + SLACK * max(1.0, optmodel.capacity)
+    problem = _made("CVRP", optmodel, np.asarray(optmodel.demands, float), limit, optmodel.num_vehicle, **options)
+    return problem, _Words(triangle_order(edges, n), partial(_plans, problem, edges=edges, n=n))
+
+
+def _plans(problem: Problem, labels: np.ndarray, edges: Sequence[tuple[int, int]], n: int) -> np.ndarray:
+    """Labels as solutions of a routing problem, which encodes routes."""
+    return np.stack([np.asarray(problem.encode(plan)) for plan in routes(labels, edges, n, "true_sol")])
+
+
+def _made(name: str, optmodel: optModel, *arguments: Any, **options: Any) -> Problem:
+    """A problem of movegrad by its name."""
+    kind = getattr(problems, name, None)
+    if kind is None:
+        raise _unsupported(optmodel, f"a set for which movegrad has no {name}")
+    return kind(*arguments, **options)
+
+
+def _words_of(problem: Problem) -> _Words:
+    """Of a problem of movegrad itself, with T(y) in its own order."""
+    if isinstance(problem, ShortestPath):
+        return _Words(decode=partial(_arcs, problem))
+    if _is(problem, "TSP") and problem.size == len(problem.solution) * (len(problem.solution) - 1) // 2:
+        n = len(problem.solution)
+        return _Words(decode=partial(tours, edges=triangle_edges(n), n=n, name="true_sol"))
+    if _is(problem, "CVRP"):
+        n = len(problem.solution)
+        return _Words(decode=partial(_plans, problem, edges=triangle_edges(n), n=n))
+    raise ValueError(
+        "optmodel must have solutions y with T(y) = y, paths on a grid, tours or routes, since chains start at labels, "
+        f"got {problem}."
+    )
+
+
+def _is(problem: Problem, name: str) -> bool:
+    kind = getattr(problems, name, None)
+    return kind is not None and isinstance(problem, kind)
+
+
+def _arcs(problem: ShortestPath, labels: np.ndarray) -> np.ndarray:
+    try:
+        return problem.from_arcs(labels)
+    except ValueError as error:
+        raise ValueError(f"true_sol must be in the set, but {error}") from None
+
+
+# --- linear 0/1 programs ------------------------------------------------------------------------------------------------
+
+
+def _program(optmodel: optModel, options: dict[str, Any]) -> BinaryProgram:
+    """What the backend of a model holds."""
+    try:
+        program = program_of(_part(optmodel, "_model"), optmodel.x)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise _unsupported(optmodel, str(error).removeprefix("model must have binary variables alone, got ").rstrip(".")) from None
+    return _binary(program, options=options)
+
+
+def _binary(*arguments: Any, options: dict[str, Any]) -> BinaryProgram:
+    try:
+        return BinaryProgram(*arguments, **options)
+    except Infeasible as error:
+        raise ValueError(f"optmodel must have a solution, but {error}") from None
+
+
+def _by_constraints(optmodel: optModel, constraints: "_Constraints", moves: Any, beta: float | None) -> Problem:
+    """A knapsack or a choice of k items where that is all, else a 0/1 program."""
+    table, bounds, equalities = constraints
+    limits = bounds + SLACK * np.maximum(1.0, np.abs(bounds))
+    binding = ~(np.maximum(table, 0.0).sum(1) <= limits)
+    if not equalities and (table[binding] >= 0.0).all() and (limits[binding] >= 0.0).all():
+        return _knapsack(table[binding], limits[binding], ("swap", "flip") if moves is None else moves, beta)
+    if len(equalities) == 1 and not binding.any():
+        row, right = equalities[0]
+        k = right / row[0] if row[0] else np.nan
+        if (row == row[0]).all() and k in range(1, len(row)):
+            return _top_k(len(row), int(k), ("swap",) if moves is None else moves, beta)
+    if beta is not None:
+        raise ValueError(f"beta must be None for a model without guided moves, got {beta}.")
+    rows = [row for row, _ in equalities]
+    fixed = np.array([right for _, right in equalities], float)
+    lower, upper = np.append(np.full(len(bounds), -np.inf), fixed), np.append(bounds, fixed)
+    whole = np.concatenate([table, np.reshape(rows, (len(rows), table.shape[1]))])
+    return _binary(whole, lower, upper, options={} if moves is None else {"moves": moves})
 
 
 class _Constraints(NamedTuple):
-    """Of binary x: A x ≤ b, where rows that always hold are left out, and equalities (row, right-hand side)."""
+    """Of binary x: A x ≤ b, and equalities (row, right-hand side)."""
 
     table: np.ndarray  # (M, n)
     bounds: np.ndarray  # (M,)
     equalities: list[tuple[np.ndarray, float]]
 
 
-def _constraints(optmodel: optModel) -> _Constraints:
-    if isinstance(optmodel, optMpaxModel) or any(c.__name__.endswith("Rel") for c in type(optmodel).__mro__):
-        raise _unsupported(optmodel, "the variables of a linear relaxation")
-    if isinstance(optmodel, knapsackBase):
-        tables, bounds, equalities = _predefined(optmodel)
-    elif isinstance(optmodel, compiledBase):
-        tables, bounds, equalities = _compiled(optmodel)
-    else:
-        raise _unsupported(optmodel, "neither weights and capacity nor constraints of pyepo.dsl")
+def _constraints(optmodel: Any) -> _Constraints:
+    tables, bounds, equalities = _predefined(optmodel) if isinstance(optmodel, knapsackBase) else _compiled(optmodel)
     for row, bound in _part(optmodel, "_extra_constrs"):
         tables.append(np.reshape(row, (1, -1)))
         bounds.append(np.reshape(bound, 1))
-    table, limits = np.concatenate(tables).astype(float), np.concatenate(bounds).astype(float)
-    limits = limits + SLACK * np.maximum(1.0, np.abs(limits))
-    binding = ~(np.maximum(table, 0.0).sum(1) <= limits)
-    return _Constraints(table[binding], limits[binding], equalities)
+    return _Constraints(np.concatenate(tables).astype(float), np.concatenate(bounds).astype(float), equalities)
 
 
 Parts = tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, float]]]  # tables and bounds of A x ≤ b, and equalities
@@ -374,42 +515,28 @@ def _compiled(optmodel: compiledBase) -> Parts:
     return tables, bounds, equalities
 
 
-def _knapsack(optmodel: optModel, constraints: _Constraints, moves: Sequence[str], beta: float | None) -> Knapsack:
-    table, bounds, _ = constraints
-    for name, values in ("coefficient", table), ("right-hand side", bounds):
-        if (values < 0).any():
-            raise _unsupported(optmodel, f"the {name} {values[values < 0][0]:g} in A x ≤ b")
+def _knapsack(table: np.ndarray, limits: np.ndarray, moves: Sequence[str], beta: float | None) -> Knapsack:
     if not len(table):  # every binary x
-        table, bounds = np.zeros((1, table.shape[1])), np.zeros(1)
-    return Knapsack(table, bounds, moves=moves, beta=beta)
+        table, limits = np.zeros((1, table.shape[1])), np.zeros(1)
+    return Knapsack(table, limits, moves=moves, beta=beta)
 
 
-def _top_k(optmodel: optModel, constraints: _Constraints, moves: Sequence[str], beta: float | None) -> TopK:
-    (row, right), *others = constraints.equalities
-    if others or len(constraints.table):
-        raise _unsupported(optmodel, f"{1 + len(others)} equations and {len(constraints.table)} inequalities")
-    if row[0] == 0 or (row != row[0]).any():
-        raise _unsupported(optmodel, f"an equation of coefficients from {row.min():g} to {row.max():g}")
-    k = right / row[0]
-    if k not in range(1, len(row)):
-        raise _unsupported(optmodel, f"Σ x = {k:g} over {len(row)} variables")
+def _top_k(n: int, k: int, moves: Sequence[str], beta: float | None) -> TopK:
     moves = choices(moves, "moves", ("swap", "guided swap"))
-    return TopK(len(row), int(k), 1 if "swap" in moves else (), guided="guided swap" in moves, beta=beta)
+    return TopK(n, k, 1 if "swap" in moves else (), guided="guided swap" in moves, beta=beta)
 
 
-def _own_problem(optmodel: "LocalSearchModel", moves: Sequence[str] | None, beta: float | None) -> Problem:
+def _own_problem(optmodel: "LocalSearchModel", moves: Sequence[str] | None, beta: float | None) -> tuple[Problem, _Words]:
     problem = optmodel.search_space
     if moves is not None or beta is not None:
         raise ValueError(f"moves and beta must be those of the problem itself, {problem}, got {moves} and {beta}.")
-    if problem.functions.statistic is not None:
-        raise ValueError(f"optmodel must have solutions y with T(y) = y, since chains start at labels, got {problem}.")
-    return problem
+    return problem, _Words() if problem.functions.statistic is None else _words_of(problem)
 
 
 def _unsupported(optmodel: optModel, found: str) -> ValueError:
     return ValueError(
-        "optmodel must be a knapsack (binary x, A x ≤ b, A ≥ 0, b ≥ 0), a choice of k items (binary x, Σ x = k, 0 < k < n) "
-        f"or made by as_optmodel, got {type(optmodel).__name__} with {found}."
+        "optmodel must be a knapsack, a path on a grid, a tour, routes, a linear program of binary x (compiled from pyepo.dsl, or "
+        f"of Gurobi, HiGHS, Pyomo or OR-Tools) or made by as_optmodel, got {type(optmodel).__name__} with {found}."
     )
 
 

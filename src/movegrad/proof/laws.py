@@ -68,6 +68,7 @@ class Laws:
         self._frontier: list[History] = []  # states that differ from fresh ones
         self._later: list[tuple[int, bytes]] = []  # moves, and states that they leave if nothing was asked before
         self._seen: set[bytes] = set()
+        self._keys: set[bytes] = set()  # apart from states: of arrays that fill whole words, a key is the state itself
         self._dropped = False  # there were more
         self._few = 0  # solutions at which garbage is tried; 0: not counted yet
         self._scratch: dict[int, bool] = {}  # fields, and whether they are always written before they are read
@@ -82,7 +83,7 @@ class Laws:
             return False
         first, self.fresh = not self.fresh, fresh
         self._laws, self._frontier, self._later, self._dropped = [], [], [], False
-        self._seen = set()
+        self._seen, self._keys = set(), set()
         rows: list[tuple] = []
         for i, state in enumerate(fresh):
             law = self.follower.law(state, look=True, again=first and i in some)
@@ -271,12 +272,12 @@ class Laws:
         if all(self.is_scratch(f) for f in self._apart(state, self.fresh[i])):
             return
         key = self._key(state)
-        if key in self._seen:
+        if key in self._keys:
             return
         if len(self._frontier) >= _FRONTIER:
             self._dropped = True
             return
-        self._seen.add(key)
+        self._keys.add(key)
         self._frontier.append(History(state, i, cause(), kind))
 
     def _key(self, state: bytes) -> bytes:
