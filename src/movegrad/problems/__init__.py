@@ -3,7 +3,8 @@
 from movegrad.problems import routing
 from movegrad.problems.hypercube import Hypercube
 from movegrad.problems.knapsack import Knapsack
+from movegrad.problems.qubo import QUBO, Ising, MaxCut
 from movegrad.problems.routing import PrizeCollectingVRPTW
 from movegrad.problems.top_k import TopK
 
-__all__ = ["Hypercube", "Knapsack", "PrizeCollectingVRPTW", "TopK", "routing"]
+__all__ = ["QUBO", "Hypercube", "Ising", "Knapsack", "MaxCut", "PrizeCollectingVRPTW", "TopK", "routing"]
