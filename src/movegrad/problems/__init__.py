@@ -1,10 +1,21 @@
 """Problems that come with movegrad, one file or folder each."""
 
 from movegrad.problems import routing
+from movegrad.problems.generalized_assignment import GeneralizedAssignment
 from movegrad.problems.hypercube import Hypercube
 from movegrad.problems.knapsack import Knapsack
 from movegrad.problems.qubo import QUBO, Ising, MaxCut
 from movegrad.problems.routing import PrizeCollectingVRPTW
 from movegrad.problems.top_k import TopK
 
-__all__ = ["QUBO", "Hypercube", "Ising", "Knapsack", "MaxCut", "PrizeCollectingVRPTW", "TopK", "routing"]
+__all__ = [
+    "QUBO",
+    "GeneralizedAssignment",
+    "Hypercube",
+    "Ising",
+    "Knapsack",
+    "MaxCut",
+    "PrizeCollectingVRPTW",
+    "TopK",
+    "routing",
+]
