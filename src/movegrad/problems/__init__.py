@@ -1,6 +1,7 @@
 """Problems that come with movegrad, one file or folder each."""
 
 from movegrad.problems import routing
+from movegrad.problems.energy_scheduling import EnergyScheduling
 from movegrad.problems.generalized_assignment import GeneralizedAssignment
 from movegrad.problems.hypercube import Hypercube
 from movegrad.problems.knapsack import Knapsack
@@ -10,6 +11,7 @@ from movegrad.problems.top_k import TopK
 
 __all__ = [
     "QUBO",
+    "EnergyScheduling",
     "GeneralizedAssignment",
     "Hypercube",
     "Ising",
