@@ -36,7 +36,7 @@ _TRIALS = 400  # constructions of a first schedule, at most
 
 
 class Data(NamedTuple):
-    """Windows as first and last start. Profiles lie machine after machine, slot after slot, resource after resource."""
+    """Windows as first and last start. Profiles lie machine after machine, resource after resource: slots side by side."""
 
     duration: np.ndarray  # (n,)
     first: np.ndarray  # (n,)
@@ -54,7 +54,7 @@ class State(NamedTuple):
     """The solution holds the starts of all tasks, then their machines."""
 
     place: np.ndarray  # (2n,)
-    room: np.ndarray  # (M·slots·R,) what is left
+    room: np.ndarray  # (M·R·slots,) what is left
     prefix: np.ndarray  # (slots+1,) sums of θ
     cumulative: np.ndarray  # of the weights of all starts, task after task; empty unless guided
 
@@ -66,12 +66,11 @@ class State(NamedTuple):
 def fits(data, state, task, start, machine):
     """Is there room for a task, which is not in the profile itself?"""
     count = data.use.shape[1]
-    base = (machine * data.slots + start) * count
     over = False
     for r in range(count):
-        need = data.use[task, r]
-        for t in range(data.duration[task]):  # no early exit, so that the loop can be vectorized
-            over |= state.room[base + t * count + r] < need
+        need, at = data.use[task, r], (machine * count + r) * data.slots + start
+        for t in range(at, at + data.duration[task]):  # no early exit, so that the loop can be vectorized
+            over |= state.room[t] < need
     return not over
 
 
@@ -79,11 +78,10 @@ def fits(data, state, task, start, machine):
 def take(data, state, task, start, machine, sign):
     """Take a task's use out of the profile (1) or put it back (−1)."""
     count = data.use.shape[1]
-    base = (machine * data.slots + start) * count
     for r in range(count):
-        amount = sign * data.use[task, r]
-        for t in range(data.duration[task]):
-            state.room[base + t * count + r] -= amount
+        amount, at = sign * data.use[task, r], (machine * count + r) * data.slots + start
+        for t in range(at, at + data.duration[task]):
+            state.room[t] -= amount
 
 
 # --- one task to another place: shift, move, relocate ---------------------------------------------------------------------------
@@ -350,9 +348,9 @@ def fill_room(data, state):
     """Machines without tasks."""
     machines, count = data.capacity.shape
     for m in range(machines):
-        for t in range(data.slots):
-            for r in range(count):
-                state.room[(m * data.slots + t) * count + r] = data.capacity[m, r]
+        for r in range(count):
+            for t in range(data.slots):
+                state.room[(m * count + r) * data.slots + t] = data.capacity[m, r]
 
 
 @jit
@@ -416,7 +414,7 @@ def cheapest(data, guide, state, task):
         for t in range(data.first[task], data.last[task] + data.duration[task]):
             open_slot = True
             for r in range(count):
-                open_slot = open_slot and state.room[(machine * data.slots + t) * count + r] >= data.use[task, r]
+                open_slot = open_slot and state.room[(machine * count + r) * data.slots + t] >= data.use[task, r]
             free, value = (free + 1, value + guide[t]) if open_slot else (0, 0.0)
             if free > data.duration[task]:
                 value -= guide[t - data.duration[task]]
