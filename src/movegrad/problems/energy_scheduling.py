@@ -645,7 +645,7 @@ class EnergyScheduling(Problem):
 
         Parameters
         ----------
-        value : tuple (starts, machines), or solutions
+        value : pair (starts, machines), or solutions
             Each (…, n).
 
         Returns
@@ -653,11 +653,13 @@ class EnergyScheduling(Problem):
         array (…, 2n)
             What is no pair stays as it is.
         """
-        if not isinstance(value, tuple) or len(value) != 2:
+        n = len(self.data.duration)
+        if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(isinstance(p, (list, tuple, np.ndarray)) for p in value):
             return value
         starts, machines = array_of(value[0], "starts"), array_of(value[1], "machines")
-        n = len(self.data.duration)
-        if starts.shape != machines.shape or starts.ndim == 0 or starts.shape[-1] != n:
+        if starts.shape == machines.shape and starts.shape[-1:] == (2 * n,):  # two solutions
+            return value
+        if starts.shape != machines.shape or starts.shape[-1:] != (n,):
             raise ValueError(f"starts and machines must have {n} entries each, got shapes {starts.shape} and {machines.shape}.")
         return np.concatenate([starts, machines], axis=-1)
 
