@@ -19,9 +19,18 @@ PROBLEMS = {
     "two tasks": lambda: EnergyScheduling([2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1], 4),
     "all moves": lambda: EnergyScheduling([2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1, 1], 4, moves=tuple(MOVES)),
     "two resources": lambda: EnergyScheduling(
-        [2, 1, 2], [0, 1, 0], [4, 3, 4], [3.0, 5.0, 0.7], [[1, 0.1], [0.3, 0.2], [0.7, 0.9]], [[1, 1], [2, 0.9]], 4,
-        moves=tuple(MOVES), beta=0.7, slot_hours=0.5, shares=[1, 2, 3, 4, 5],
-    ),  # fmt: skip
+        [2, 1, 2],
+        [0, 1, 0],
+        [4, 3, 4],
+        [3.0, 5.0, 0.7],
+        [[1, 0.1], [0.3, 0.2], [0.7, 0.9]],
+        [[1, 1], [2, 0.9]],
+        4,
+        moves=tuple(MOVES),
+        beta=0.7,
+        slot_hours=0.5,
+        shares=[1, 2, 3, 4, 5],
+    ),
     "one slot": lambda: EnergyScheduling([1], [0], [1], [0.0], [0], [0], 1, moves=tuple(MOVES)),
     "a task that cannot move": lambda: EnergyScheduling([2, 3], [0, 0], [2, 5], [1.0, 2.0], [1, 0], [1], 5),
     "relocate alone": lambda: EnergyScheduling([1, 2], [0, 0], [3, 3], [1.0, 2.0], [1, 1], [1, 1], 3, moves=["relocate"]),
@@ -49,7 +58,9 @@ def random_arguments(seed):
 
 def brute_force(durations, releases, deadlines, powers, uses, capacities, slots):
     """All schedules and their energy, by trying all places of all tasks."""
-    places = [[(s, m) for s in range(r, e - d + 1) for m in range(2)] for d, r, e in zip(durations, releases, deadlines, strict=True)]
+    places = [
+        [(s, m) for s in range(r, e - d + 1) for m in range(2)] for d, r, e in zip(durations, releases, deadlines, strict=True)
+    ]
     every, energies = [], []
     for schedule in product(*places):
         load, energy = np.zeros((2, slots, 2)), np.zeros(slots)
@@ -78,7 +89,14 @@ def test_profiles_are_exact_after_many_steps():
     rng = np.random.default_rng(3)
     durations = rng.integers(1, 8, 12)
     problem = EnergyScheduling(
-        durations, np.zeros(12, int), np.full(12, 24), rng.random(12), rng.random((12, 2)), np.full((3, 2), 1.3), 24, moves=tuple(MOVES)
+        durations,
+        np.zeros(12, int),
+        np.full(12, 24),
+        rng.random(12),
+        rng.random((12, 2)),
+        np.full((3, 2), 1.3),
+        24,
+        moves=tuple(MOVES),
     )
     batch, begin = shared_batch(HOST, problem, rng.normal(size=(1, 24))), Begin(problem.solution, np.zeros(1, np.int64))
     chains = HOST.execute(batch, Settings(steps=300_000, temperature=2.0), begin, np.arange(1)).chains
@@ -90,7 +108,7 @@ def test_profiles_are_exact_after_many_steps():
     np.testing.assert_array_equal(chains.states[1].reshape(room.shape), room)
 
 
-# --- the ICON challenge ------------------------------------------------------------------------------------------------------------
+# --- the ICON challenge -----------------------------------------------------------------------------------------------
 
 ICON = """30
 1
@@ -112,7 +130,8 @@ ICON = """30
 def test_a_file_of_the_challenge_is_read(tmp_path):
     (tmp_path / "day.txt").write_text(ICON)
     problem = EnergyScheduling.from_icon(tmp_path / "day.txt", moves=["shift", "move"])
-    assert problem.size == 48 and [m.name for m in problem.moves] == ["shift", "move"]
+    assert problem.size == 48
+    assert [m.name for m in problem.moves] == ["shift", "move"]
     np.testing.assert_array_equal(problem.data.duration, [10, 23, 2])
     np.testing.assert_array_equal(problem.data.last, [15, 24, 20])
     np.testing.assert_array_equal(problem.data.capacity, [[10.0], [7.0]])
@@ -152,9 +171,17 @@ def test_known_optima_are_reached():
     assert np.median(cost) == pytest.approx(1235040.33, abs=0.01)
 
 
-# --- what users give and get ---------------------------------------------------------------------------------------------------------
+# --- what users give and get ------------------------------------------------------------------------------------------
 
-RIGHT = {"durations": [2, 1], "releases": [0, 0], "deadlines": [4, 4], "powers": [3.0, 5.0], "uses": [1, 1], "capacities": [1], "slots": 4}
+RIGHT = {
+    "durations": [2, 1],
+    "releases": [0, 0],
+    "deadlines": [4, 4],
+    "powers": [3.0, 5.0],
+    "uses": [1, 1],
+    "capacities": [1],
+    "slots": 4,
+}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +216,8 @@ def test_starts_and_machines_can_be_given_and_read():
     solution = problem.encode(([0, 2], [0, 0]))
     np.testing.assert_array_equal(solution, [0, 2, 0, 0])
     starts, machines = problem.decode(solution)
-    assert starts.tolist() == [0, 2] and machines.tolist() == [0, 0]
+    assert starts.tolist() == [0, 2]
+    assert machines.tolist() == [0, 0]
     assert mg.sample(problem, np.zeros(4), steps=1, start=([0, 2], [0, 0])).solutions.shape == (1, 4)
     with pytest.raises(ValueError, match=r"starts and machines must have 2 entries each, got shapes \(2,\) and \(1,\)\."):
         problem.encode(([0, 2], [0]))
@@ -211,4 +239,5 @@ def test_a_loss_learns_from_a_label():
     loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=200))
     theta = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
     loss(theta, torch.from_numpy(problem.encode(([0, 2], [0, 0]))[None])).backward()
-    assert theta.grad is not None and theta.grad.abs().sum() > 0
+    assert theta.grad is not None
+    assert theta.grad.abs().sum() > 0

@@ -109,11 +109,19 @@ def test_known_optima_are_reached_and_all_instances_have_starts():
         (([1, 2], [1]), {}, r"weights must be numbers with 2 axes, got shape \(2,\)"),
         (([[1, 2]], [1, 2]), {}, r"capacities must have one entry for each of the 1 agents, got 2\."),
         (([[1, 2]], [3]), {"moves": ["swap"]}, r"moves must contain a reassignment"),
-        (([[1, 2]], [3]), {"moves": ["jump"]}, r"moves must be one of 'reassign', 'swap', 'chain', 'guided reassign', got 'jump'\."),
+        (
+            ([[1, 2]], [3]),
+            {"moves": ["jump"]},
+            r"moves must be one of 'reassign', 'swap', 'chain', 'guided reassign', got 'jump'\.",
+        ),
         (([[1, 2]], [3]), {"beta": 0}, r"beta must be finite and > 0, got 0\."),
         (([[2, 2], [2, 2]], [3, 1]), {}, r"start must be given, since no assignment of 2 jobs within capacities was found"),
         (([[2, 2], [2, 2]], [3, 3]), {"start": [0, 0]}, r"start must be within capacities, got load 4 > 3 of agent 0\."),
-        (([[2, 2], [2, 2]], [3, 3]), {"start": [0, 2]}, r"start must be 2 integers in 0\.\.1, the agents of the jobs, got \[0, 2\]\."),
+        (
+            ([[2, 2], [2, 2]], [3, 3]),
+            {"start": [0, 2]},
+            r"start must be 2 integers in 0\.\.1, the agents of the jobs, got \[0, 2\]\.",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, options, sentence):
@@ -148,4 +156,5 @@ def test_a_loss_learns_from_a_label():
     loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=200))
     theta = torch.zeros(1, 6, dtype=torch.float64, requires_grad=True)
     loss(theta, torch.tensor([[0, 0, 1]])).backward()
-    assert theta.grad is not None and theta.grad.abs().sum() > 0
+    assert theta.grad is not None
+    assert theta.grad.abs().sum() > 0

@@ -51,7 +51,7 @@ def test_the_compiled_chain_is_right(name):
     assert report.ok, report
 
 
-# --- brute force -------------------------------------------------------------------------------------------------------------------
+# --- brute force ------------------------------------------------------------------------------------------------------
 
 
 def law(values, statistics, phis, theta, t):
@@ -100,14 +100,16 @@ def test_y_and_its_mirror_image_cut_the_same_edges():
     np.testing.assert_array_equal(pure.statistic(y), pure.statistic(1 - y))
 
 
-# --- fields ------------------------------------------------------------------------------------------------------------------------
+# --- fields -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["lists", "rows", "pairs"])
 def test_fields_are_exact_after_a_million_steps(kind):
     """What is kept by adding and subtracting is what a sum of the grid's numbers in any order gives: to the last bit."""
     rng, n = np.random.default_rng(2), 40
-    matrix = rng.normal(size=(n, n)) * np.exp(rng.normal(size=(n, n)) * 3) * (rng.random((n, n)) < (0.1 if kind == "lists" else 1.0))
+    matrix = (
+        rng.normal(size=(n, n)) * np.exp(rng.normal(size=(n, n)) * 3) * (rng.random((n, n)) < (0.1 if kind == "lists" else 1.0))
+    )
     edges = np.array([(i, j) for i in range(n) for j in range(i)])
     problem = MaxCut(n, edges) if kind == "pairs" else QUBO(matrix)
     assert (len(problem.data.matrix) > 0) == (kind == "rows")
@@ -131,7 +133,7 @@ def test_integers_are_not_rounded():
     np.testing.assert_array_equal(QUBO(matrix).data.coupling, [-(2.0**40)] * 2)
 
 
-# --- what users give and get ---------------------------------------------------------------------------------------------------------
+# --- what users give and get ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -189,4 +191,5 @@ def test_a_loss_learns_from_a_label(name):
     loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=200))
     theta = torch.zeros(1, problem.size, dtype=torch.float64, requires_grad=True)
     loss(theta, torch.from_numpy(label[None])).backward()
-    assert theta.grad is not None and theta.grad.abs().sum() > 0
+    assert theta.grad is not None
+    assert theta.grad.abs().sum() > 0

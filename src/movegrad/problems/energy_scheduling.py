@@ -1,7 +1,7 @@
 """Energy-cost-aware scheduling: tasks on machines over time slots, where energy has a price in each slot (the ICON challenge).
 
-A task runs without a break for its duration, within its window, on one machine, whose resources it uses meanwhile; machines differ in what
-they have. The machine does not enter the cost: T(y) is the energy used in each slot, and θ is minus the price.
+A task runs without a break for its duration, within its window, on one machine, whose resources it uses meanwhile; machines differ
+in what they have. The machine does not enter the cost: T(y) is the energy used in each slot, and θ is minus the price.
 
 The moves, all uniform with ratio 1:
 
@@ -13,9 +13,9 @@ The moves, all uniform with ratio 1:
 *Guided shift* draws the start with probability ∝ e^(⟨θ, energy⟩/β) among all in the window, the present one included, so that both
 directions have the same normalizer: the ratio is e^((old − new)/β), and with β = t all that fits is accepted.
 
-What a move does to ⟨θ, T(y)⟩ is two differences of prefix sums of θ, filled by ``attach``: O(1). Profiles of what is left of each machine's
-resources are kept for the question whether it fits, O(duration·resources), which only what the coin accepted is asked. Amounts lie on a
-grid (a power of two), so that profiles are exact sums, whether kept or computed anew: see ``_loads.py``.
+What a move does to ⟨θ, T(y)⟩ is two differences of prefix sums of θ, filled by ``attach``: O(1). Profiles of what is left of each
+machine's resources are kept for the question whether it fits, O(duration·resources), which only what the coin accepted is asked.
+Amounts lie on a grid (a power of two), so that profiles are exact sums, whether kept or computed anew: see ``_loads.py``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -148,7 +148,7 @@ def changed(data, old, new, duration):
 
 @jit
 def changes_place(data, state, move):
-    task, start, machine = move
+    task, start, _machine = move
     return 2 * changed(data, np.int64(state.place[task]), start, np.int64(data.duration[task]))
 
 
@@ -166,7 +166,7 @@ def change_at(data, task, old, new, m):
 
 @jit
 def change_place(data, state, move, m):
-    task, start, machine = move
+    task, start, _machine = move
     return change_at(data, task, np.int64(state.place[task]), start, m)
 
 
@@ -178,7 +178,7 @@ def value_at(data, state, task, start):
 
 @jit
 def score_place(data, theta, state, move):
-    task, start, machine = move
+    task, start, _machine = move
     return value_at(data, state, task, start) - value_at(data, state, task, np.int64(state.place[task]))
 
 
@@ -318,9 +318,9 @@ def could_be(data, place, task, start, machine):
         return False
     for f in range(n):
         t = place[f]
-        if f != task and place[n + f] == machine and start < t and t < start + data.duration[task]:
-            if overloaded(data, place, t, machine, task, start):
-                return False
+        inside = f != task and place[n + f] == machine and start < t and t < start + data.duration[task]
+        if inside and overloaded(data, place, t, machine, task, start):
+            return False
     return True
 
 
@@ -418,7 +418,7 @@ def cheapest(data, guide, state, task):
             free, value = (free + 1, value + guide[t]) if open_slot else (0, 0.0)
             if free > data.duration[task]:
                 value -= guide[t - data.duration[task]]
-                free = np.int64(data.duration[task])
+                free -= 1
             if free == data.duration[task] and (at < 0 or value > best):
                 best, at, on = value, t - data.duration[task] + 1, machine
     return at, on
@@ -475,8 +475,8 @@ class Schedules:
 class EnergyScheduling(Problem):
     """Schedules of n tasks on M machines with R resources over time slots; T(y) is the energy used in each slot.
 
-    θ has one entry for each slot: with θ = −price, ⟨θ, T(y)⟩ is minus the cost of energy. Solutions are arrays (2n,): the start slots of
-    all tasks, then their machines; where solutions are asked for, a pair (starts, machines) will do.
+    θ has one entry for each slot: with θ = −price, ⟨θ, T(y)⟩ is minus the cost of energy. Solutions are arrays (2n,): the start
+    slots of all tasks, then their machines; where solutions are asked for, a pair (starts, machines) will do.
 
     Parameters
     ----------
@@ -501,18 +501,15 @@ class EnergyScheduling(Problem):
     shares : sequence of float, optional
         Shares of the moves; equal by default.
     start : pair of integers (n,), or (2n,), optional
-        A schedule to begin with. By default one is searched for: tasks with little slack first, those that did not fit before the others.
+        A schedule to begin with. By default one is searched for: tasks with little slack first, those that did not fit before the
+        others.
 
-    Notes
-    -----
-    A step is O(1) unless the coin accepts; then it is O(duration·resources). Where machines are full, not all schedules need be connected
-    by these moves.
+    Notes ----- A step is O(1) unless the coin accepts; then it is O(duration·resources). Where machines are full, not all
+    schedules need be connected by these moves.
 
-    References
-    ----------
-    Simonis, O'Sullivan, Mehta, Hurley, De Cauwer, "Energy-cost aware scheduling/forecasting competition" (ICON challenge, 2014), without idle
-    and start-up costs, as in Mandi, Demirović, Stuckey, Guns, "Smart Predict-and-Optimize for Hard Combinatorial Optimization
-    Problems", AAAI 2020.
+    References ---------- Simonis, O'Sullivan, Mehta, Hurley, De Cauwer, "Energy-cost aware scheduling/forecasting competition"
+    (ICON challenge, 2014), without idle and start-up costs, as in Mandi, Demirović, Stuckey, Guns, "Smart Predict-and-Optimize for
+    Hard Combinatorial Optimization Problems", AAAI 2020.
 
     Examples
     --------
@@ -549,7 +546,9 @@ class EnergyScheduling(Problem):
         tight = np.flatnonzero(end - first < duration)
         if len(tight):
             f = int(tight[0])
-            raise ValueError(f"deadlines must leave room for the tasks, got {end[f]} for task {f}, which takes {duration[f]} from {first[f]} on.")
+            raise ValueError(
+                f"deadlines must leave room for the tasks, got {end[f]} for task {f}, which takes {duration[f]} from {first[f]} on."
+            )
         power, use = amounts(powers, "powers", 1), _columns(uses, "uses")
         capacity = _columns(capacities, "capacities")
         for name, array in (("powers", power), ("uses", use)):
@@ -598,8 +597,8 @@ class EnergyScheduling(Problem):
     def from_icon(cls, path: str | Path, **options: Any) -> "EnergyScheduling":
         """Read an instance of the ICON challenge; idle power and start-up costs of its machines are not used.
 
-        The file holds the minutes of a slot; the number of resources; the number of machines and, of each, a line "id idle up down" and
-        one of capacities; the number of tasks and, of each, a line "id duration release deadline power" and one of uses.
+        The file holds the minutes of a slot; the number of resources; the number of machines and, of each, a line "id idle up
+        down" and one of capacities; the number of tasks and, of each, a line "id duration release deadline power" and one of uses.
 
         Parameters
         ----------
@@ -654,7 +653,11 @@ class EnergyScheduling(Problem):
             What is no pair stays as it is.
         """
         n = len(self.data.duration)
-        if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(isinstance(p, (list, tuple, np.ndarray)) for p in value):
+        if (
+            not isinstance(value, (list, tuple))
+            or len(value) != 2
+            or not all(isinstance(p, (list, tuple, np.ndarray)) for p in value)
+        ):
             return value
         starts, machines = array_of(value[0], "starts"), array_of(value[1], "machines")
         if starts.shape == machines.shape and starts.shape[-1:] == (2 * n,):  # two solutions
@@ -695,7 +698,7 @@ class EnergyScheduling(Problem):
         return _complaint(self.data, np.asarray(solution))
 
 
-# --- arguments ---------------------------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def _integers(value: Any, name: str, low: int, high: int, length: int | None = None) -> np.ndarray:
@@ -767,13 +770,14 @@ def _given(start: Any, data: Data) -> np.ndarray:
 
 
 def _search(data: Data) -> np.ndarray:
-    """A schedule: tasks with little slack and much use first, each as early as it fits; those that did not fit come earlier next time."""
-    n, (machines, count) = len(data.duration), data.capacity.shape
+    """A schedule: tasks with little slack and much use first, where little is left; those that did not fit come earlier next time."""
+    n, (machines, _count) = len(data.duration), data.capacity.shape
     largest = np.maximum(data.capacity.max(0), 1e-300)
     size = (data.use / largest).max(1)
     urgency = data.duration / (data.last - data.first + data.duration) + size
     slots, rng = int(data.slots), np.random.default_rng(0)
-    unfit = np.flatnonzero((data.use[:, None] > data.capacity).any(2).all(1))
+    too_much: np.ndarray = (data.use[:, None] > data.capacity).any(axis=2)
+    unfit = np.flatnonzero(too_much.all(axis=1))
     if len(unfit):
         raise ValueError(f"uses must fit into some machine, got {data.use[unfit[0]].tolist()} of task {unfit[0]}.")
     for trial in range(_TRIALS):
@@ -798,5 +802,6 @@ def _search(data: Data) -> np.ndarray:
         urgency[missing] = urgency.max() + rng.random(len(missing))
         urgency += 0.05 * rng.random(n)
     raise ValueError(
-        f"start must be given, since no schedule of the {n} tasks within windows and capacities was found in {_TRIALS} trials, got None."
+        f"start must be given, since no schedule of the {n} tasks within windows and capacities was found in {_TRIALS} trials, "
+        "got None."
     )

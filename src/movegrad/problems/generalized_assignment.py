@@ -4,11 +4,11 @@ A solution is the agent of each job; an agent's jobs must fit its capacity. Thre
 
 * *reassign* gives a job to another agent: a uniform job, a uniform other agent, and back alike.
 * *swap* exchanges the agents of two jobs: a uniform pair. A pair of the same agent is no draw.
-* *chain* gives job j to the agent b of job k, and k to any other agent c ≠ b. The way back draws k, j and the agent that j had: as likely.
-  With c the agent that j had it is a swap; otherwise it makes room where a reassignment would not fit.
+* *chain* gives job j to the agent b of job k, and k to any other agent c ≠ b. The way back draws k, j and the agent that j had: as
+  likely. With c the agent that j had it is a swap; otherwise it makes room where a reassignment would not fit.
 
-*Guided reassign* draws the agent with probability ∝ e^(θ/β) among all, the present one included, so that both directions have the same
-normalizer: the ratio is e^((θ_old − θ_new)/β). With β = t all that fits is accepted.
+*Guided reassign* draws the agent with probability ∝ e^(θ/β) among all, the present one included, so that both directions have the
+same normalizer: the ratio is e^((θ_old − θ_new)/β). With β = t all that fits is accepted.
 
 Weights lie on a grid (a power of two), so that loads are exact sums, whether kept or computed anew: see ``_loads.py``.
 """
@@ -290,8 +290,8 @@ class Assignments:
 class GeneralizedAssignment(Problem):
     """Every job to one agent, within the agents' capacities; T(y) is the matrix (agents, jobs) of zeros and ones, row by row.
 
-    Solutions are arrays (jobs,): the agent 0..agents−1 of each job. θ has agents·jobs entries, those of the first agent first; with θ the
-    profits, or costs times −1, the best solution is that of the generalized assignment problem.
+    Solutions are arrays (jobs,): the agent 0..agents−1 of each job. θ has agents·jobs entries, those of the first agent first;
+    with θ the profits, or costs times −1, the best solution is that of the generalized assignment problem.
 
     Parameters
     ----------
@@ -300,8 +300,8 @@ class GeneralizedAssignment(Problem):
     capacities : array (agents,)
         ≥ 0.
     moves : sequence of str
-        From "reassign", "swap", "chain" and "guided reassign", which draws the agent ∝ e^(θ/β). Some reassignment must be there: the
-        others keep a job of each pair where the other was.
+        From "reassign", "swap", "chain" and "guided reassign", which draws the agent ∝ e^(θ/β). Some reassignment must be there:
+        the others keep a job of each pair where the other was.
     beta : float, optional
         Temperature β of guided reassignments; t by default, where all that fits is accepted.
     shares : sequence of float, optional
@@ -309,10 +309,9 @@ class GeneralizedAssignment(Problem):
     start : integers (jobs,), optional
         A solution to begin with. By default one is searched for: greedy, then tabu search over the overloads.
 
-    Notes
-    -----
-    A proposal that does not fit is drawn and refused, so that a step is O(1). Weights that are not integers are rounded to 2⁻⁵² of the
-    largest load, and capacities get a slack of 10⁻⁹. Where capacities are tight, not all solutions need be connected by these moves.
+    Notes ----- A proposal that does not fit is drawn and refused, so that a step is O(1). Weights that are not integers are
+    rounded to 2⁻⁵² of the largest load, and capacities get a slack of 10⁻⁹. Where capacities are tight, not all solutions need be
+    connected by these moves.
 
     Examples
     --------
@@ -380,7 +379,9 @@ class GeneralizedAssignment(Problem):
         if not nested or (value and all(len(part) == jobs for part in value) and len(value) != agents):
             return value
         if len(value) != agents or sorted(j for part in value for j in part) != list(range(jobs)):
-            raise ValueError(f"jobs must be {agents} lists, one for each agent, that hold each of 0..{jobs - 1} once, got {shown(value)}.")
+            raise ValueError(
+                f"jobs must be {agents} lists, one for each agent, that hold each of 0..{jobs - 1} once, got {shown(value)}."
+            )
         out = np.zeros(jobs, np.int32)
         for a, part in enumerate(value):
             out[list(part)] = a
@@ -436,7 +437,7 @@ def _given(start: Any, table: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _search(table: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """A solution: the largest jobs first, each where it leaves most of its agent's capacity; then tabu search over the overloads."""
+    """A solution: the largest jobs first, each where it takes the least share of a capacity; then tabu search over overloads."""
     jobs, agents = table.shape
     agent, room = np.zeros(jobs, np.int32), limits.copy()
     share = table / np.maximum(limits, 1e-300)
@@ -480,6 +481,6 @@ def _search(table: np.ndarray, limits: np.ndarray) -> np.ndarray:
         agent[j] = a
         tabu[j, old] = step + 5 + rng.integers(10)
     raise ValueError(
-        f"start must be given, since no assignment of {jobs} jobs within capacities was found: they take {table.min(1).sum():g} at least of "
-        f"{limits.sum():g}, got None."
+        f"start must be given, since no assignment of {jobs} jobs within capacities was found: they take at least "
+        f"{table.min(1).sum():g} of {limits.sum():g}, got None."
     )

@@ -1,14 +1,15 @@
 """Quadratic functions of binary variables: QUBO, Ising models and cuts of graphs, with flips of one variable.
 
-Let vᵢ be two-valued, 0 and 1 or −1 and +1, and φ(v) = Σᵢ bᵢ vᵢ + Σ_{i<j} Aᵢⱼ vᵢ vⱼ. A flip of i changes vᵢ by d = low + high − 2vᵢ and
-φ by d·hᵢ, where hᵢ = bᵢ + Σⱼ Aᵢⱼ vⱼ is the *local field*. Fields are kept: a flip is proposed and refused in O(1), and one that is accepted
-adds d·Aᵢⱼ to the fields of the neighbors of i. All flips are equally likely, there and back: the ratio is 1.
+Let vᵢ be two-valued, 0 and 1 or −1 and +1, and φ(v) = Σᵢ bᵢ vᵢ + Σ_{i<j} Aᵢⱼ vᵢ vⱼ. A flip of i changes vᵢ by d = low + high − 2vᵢ
+and φ by d·hᵢ, where hᵢ = bᵢ + Σⱼ Aᵢⱼ vⱼ is the *local field*. Fields are kept: a flip is proposed and refused in O(1), and one
+that is accepted adds d·Aᵢⱼ to the fields of the neighbors of i. All flips are equally likely, there and back: the ratio is 1.
 
-θ is on variables, T(v) = v, or on pairs, T(v)ₑ = a·(vᵢ + vⱼ) + b·vᵢ·vⱼ: products (a = 0, b = 1), or cut edges (a = 1, b = −2 with 0 and 1). On
-pairs, ⟨θ, T⟩ has local fields of its own, which depend on θ: ``attach`` fills them, ``follow`` keeps them, ``score`` reads one.
+θ is on variables, T(v) = v, or on pairs, T(v)ₑ = a·(vᵢ + vⱼ) + b·vᵢ·vⱼ: products (a = 0, b = 1), or cut edges (a = 1, b = −2 with
+0 and 1). On pairs, ⟨θ, T⟩ has local fields of its own, which depend on θ: ``attach`` fills them, ``follow`` keeps them, ``score``
+reads one.
 
-Fields are sums that are updated without end. Their terms are rounded to a grid, a power of two about 2⁻⁵² times the largest field there can
-be: then every sum is exact, in any order, and fields never drift. Integers stay what they are.
+Fields are sums that are updated without end. Their terms are rounded to a grid, a power of two about 2⁻⁵² times the largest field
+there can be: then every sum is exact, in any order, and fields never drift. Integers stay what they are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -245,8 +246,7 @@ class Quadratic(NamedTuple):
 class _TwoValued(Problem):
     """What QUBO, Ising and MaxCut share."""
 
-    # Flips change the objective by the local field: annealing begins where half of it is noise and ends where the smallest are rare.
-    cooling = (0.5, 0.03)
+    cooling = (0.5, 0.05)  # the first: half of a local field at random; the last: a change of the least weight is rare
 
     def __init__(
         self, name: str, spins: bool, term: Quadratic, pairs: np.ndarray | None, a: int, b: int, extra_moves: Sequence[Move]
@@ -305,10 +305,8 @@ class QUBO(_TwoValued):
     extra_moves : sequence of Move, optional
         Moves mixed in beside the flip.
 
-    Notes
-    -----
-    A flip is proposed and refused in O(1) and accepted in O(degree). Entries of Q are rounded to a grid of about 2⁻⁵² times the largest
-    sum of a row, so that local fields are exact however long a chain runs; integers are not changed.
+    Notes ----- A flip is proposed and refused in O(1) and accepted in O(degree). Entries of Q are rounded to a grid of about 2⁻⁵²
+    times the largest sum of a row, so that local fields are exact however long a chain runs; integers are not changed.
 
     Examples
     --------
@@ -321,10 +319,7 @@ class QUBO(_TwoValued):
     """
 
     def __init__(self, Q: Any, *, pairs: Any = None, extra_moves: Sequence[Move] = ()) -> None:
-        if isinstance(Q, (int, np.integer)):
-            term = _nothing(integer_in(Q, "Q", 1, MOST))
-        else:
-            term = _quadratic(Q, "Q")
+        term = _nothing(integer_in(Q, "Q", 1, MOST)) if isinstance(Q, (int, np.integer)) else _quadratic(Q, "Q")
         listed = None if pairs is None else _pairs(pairs, "pairs", term.n)
         super().__init__(f"QUBO({term.n})", False, term, listed, 0, 1, extra_moves)
 
@@ -363,7 +358,9 @@ class Ising(_TwoValued):
             term = _quadratic(couplings, "couplings")
         if term.linear.any():
             bad = int(np.flatnonzero(term.linear)[0])
-            raise ValueError(f"couplings must be 0 on the diagonal, since spins squared are 1, got {term.linear[bad]} for spin {bad}.")
+            raise ValueError(
+                f"couplings must be 0 on the diagonal, since spins squared are 1, got {term.linear[bad]} for spin {bad}."
+            )
         if fields is not None:
             term = term._replace(linear=_numbers(fields, "fields", term.n))
         listed = None if pairs is None else _pairs(pairs, "pairs", term.n)
@@ -373,8 +370,8 @@ class Ising(_TwoValued):
 class MaxCut(_TwoValued):
     """Sides y ∈ {0,1}ⁿ of the vertices of a graph; T(y) says of each edge whether its ends are on different sides.
 
-    θ is on edges: with θ the weights, the best solution is a maximum cut. As y and 1 − y cut the same edges, every cut is there twice, and
-    probabilities of cuts are what they should be.
+    θ is on edges: with θ the weights, the best solution is a maximum cut. As y and 1 − y cut the same edges, every cut is there
+    twice, and probabilities of cuts are what they should be.
 
     Parameters
     ----------
@@ -387,10 +384,8 @@ class MaxCut(_TwoValued):
     extra_moves : sequence of Move, optional
         Moves mixed in beside the flip of a vertex.
 
-    Notes
-    -----
-    A flip is proposed and refused in O(1) and accepted in O(degree). θ is rounded, where fields are summed, to a grid of about 2⁻⁵⁰ times
-    the largest sum at a vertex, so that they are exact however long a chain runs; integers are not changed.
+    Notes ----- A flip is proposed and refused in O(1) and accepted in O(degree). θ is rounded, where fields are summed, to a grid
+    of about 2⁻⁵⁰ times the largest sum at a vertex, so that they are exact however long a chain runs; integers are not changed.
 
     Examples
     --------
