@@ -770,14 +770,13 @@ def _given(start: Any, data: Data) -> np.ndarray:
 
 
 def _search(data: Data) -> np.ndarray:
-    """A schedule: tasks with little slack and much use first, where little is left; those that did not fit come earlier next time."""
+    """A schedule: tasks with little slack and much use first, where little is left; those that did not fit come first next time."""
     n, (machines, _count) = len(data.duration), data.capacity.shape
     largest = np.maximum(data.capacity.max(0), 1e-300)
     size = (data.use / largest).max(1)
     urgency = data.duration / (data.last - data.first + data.duration) + size
     slots, rng = int(data.slots), np.random.default_rng(0)
-    too_much: np.ndarray = (data.use[:, None] > data.capacity).any(axis=2)
-    unfit = np.flatnonzero(too_much.all(axis=1))
+    unfit = [f for f in range(n) if (data.use[f] > data.capacity).any(1).all()]
     if len(unfit):
         raise ValueError(f"uses must fit into some machine, got {data.use[unfit[0]].tolist()} of task {unfit[0]}.")
     for trial in range(_TRIALS):
