@@ -246,7 +246,7 @@ class Quadratic(NamedTuple):
 class _TwoValued(Problem):
     """What QUBO, Ising and MaxCut share."""
 
-    cooling = (0.5, 0.05)  # the first: half of a local field at random; the last: a change of the least weight is rare
+    cooling = (0.5, 0.08)  # the first: half of a local field at random; the last: a change of the least weight is rare
 
     def __init__(
         self, name: str, spins: bool, term: Quadratic, pairs: np.ndarray | None, a: int, b: int, extra_moves: Sequence[Move]
