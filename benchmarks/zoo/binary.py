@@ -185,10 +185,14 @@ def annealed_by_dwave(n: int, edges: np.ndarray, weights: np.ndarray, seconds: f
         lowest = sampler.sample_ising(fields, couplings, num_reads=reads, num_sweeps=sweeps, seed=seed).first.energy
         return 0.5 * (weights.sum() - lowest)
 
+    def cost(sweeps: int) -> float:
+        begin = process_time()
+        run(sweeps, 0)
+        return process_time() - begin
+
     run(10, 0)
-    begin = process_time()
-    run(200, 0)
-    sweeps = max(1, int(200 * seconds / (process_time() - begin)))
+    fixed, more = cost(10), cost(2010)  # to build the model takes time too
+    sweeps = max(1, int(2000 * (seconds - fixed) / max(more - fixed, 1e-3)))
     begin = process_time()
     with ThreadPoolExecutor(CORES) as pool:
         values = list(pool.map(lambda seed: run(sweeps, seed), range(1, CORES + 1)))

@@ -392,12 +392,12 @@ def attach(data, theta, state):
 
 @outline
 def random(data, rng, place):
-    """The known schedule, shaken: every task in turn, twice, goes to a random place where it fits."""
+    """The known schedule, shaken: every task in turn, four times and more, goes to a random place if it fits there."""
     n = len(place) // 2
     for i in range(2 * n):
         place[i] = data.known[i]
     shift = integer(rng, n)
-    for k in range(2 * n):
+    for k in range(4 * n + 32):
         f = (k + shift) % n
         start = data.first[f] + integer(rng, data.last[f] - data.first[f] + 1)
         machine = integer(rng, len(data.capacity))
@@ -516,12 +516,12 @@ class EnergyScheduling(Problem):
     >>> import numpy as np
     >>> import movegrad as mg
     >>> problem = mg.problems.EnergyScheduling([2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1], slots=4)
-    >>> found = mg.solve(problem, -np.array([4.0, 1.0, 1.0, 2.0]), steps=200)
+    >>> found = mg.solve(problem, -np.array([4.0, 1.0, 1.0, 2.0]), steps=1000)
     >>> found.starts.tolist(), found.machines.tolist(), float(found.objective)
     ([2, 1], [0, 0], -14.0)
     """
 
-    cooling = (0.3, 3e-3)
+    cooling = (1.0, 0.01)
 
     def __init__(
         self,

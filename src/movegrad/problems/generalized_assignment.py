@@ -217,12 +217,12 @@ def prepare_guided(data, guide, temperature, state):
 
 @jit
 def random(data, rng, agent):
-    """The known solution, shaken: every job in turn, twice, goes to a random agent where it fits."""
+    """The known solution, shaken: every job in turn, twice and more, goes to a random agent if it fits there."""
     jobs, agents = len(agent), len(data.capacities)
     for j in range(jobs):
         agent[j] = data.start[j]
     shift = integer(rng, jobs)
-    for n in range(2 * jobs):
+    for n in range(2 * jobs + 32):
         j, to = (n + shift) % jobs, integer(rng, agents)
         if to != agent[j] and load_of(data, agent, to) + data.weights[j, to] <= data.capacities[to]:
             agent[j] = to
