@@ -77,6 +77,13 @@ def test_loads_are_exact_after_many_steps():
     np.testing.assert_array_equal(room, problem.data.capacities - loads)
 
 
+@pytest.mark.parametrize("weights", [FLOATS, np.arange(12).reshape(3, 4)])
+def test_a_capacity_without_end_leaves_loads_exact(weights):
+    problem = GeneralizedAssignment(weights, np.full(3, 1e300))
+    np.testing.assert_allclose(problem.data.weights, weights.T, rtol=1e-12)
+    assert mg.check(problem, compiled=False).ok
+
+
 def test_tight_instances_get_a_start():
     """The optimum of each is to fill all agents to the brim."""
     for seed in range(20):

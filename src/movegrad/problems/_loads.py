@@ -26,9 +26,11 @@ def amounts(value: Any, name: str, axes: int) -> np.ndarray:
 def on_grid(weights: np.ndarray, capacities: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
     """Weights as multiples of a power of two, fine enough that sums up to ``most`` are exact, and capacities with slack.
 
-    Where all weights are integers (as far as sums of them are exact) nothing is rounded and there is no slack.
+    Where all weights are integers (as far as sums of them are exact) nothing is rounded and there is no slack. Capacities that no
+    load can reach are cut, so that what is left of them is exact too.
     """
-    if (weights == np.round(weights)).all() and most < 2.0**52:
-        return weights, np.floor(capacities)
-    grid = 1.5 * np.ldexp(1.0, min(int(np.frexp(most)[1]) + 1, 1022))
-    return (weights + grid) - grid, ((capacities * (1.0 + SLACK)) + grid) - grid
+    if (weights == np.round(weights)).all() and most < 2.0**51:
+        return weights, np.floor(np.minimum(capacities, 2.0 * most + 1.0))
+    grid = 1.5 * np.ldexp(1.0, min(int(np.frexp(most)[1]) + 2, 1022))
+    limits = np.minimum(capacities * (1.0 + SLACK), 2.0 * most)
+    return (weights + grid) - grid, (limits + grid) - grid

@@ -309,9 +309,11 @@ class GeneralizedAssignment(Problem):
     start : integers (jobs,), optional
         A solution to begin with. By default one is searched for: greedy, then tabu search over the overloads.
 
-    Notes ----- A proposal that does not fit is drawn and refused, so that a step is O(1). Weights that are not integers are
-    rounded to 2⁻⁵² of the largest load, and capacities get a slack of 10⁻⁹. Where capacities are tight, not all solutions need be
-    connected by these moves.
+    Notes
+    -----
+    A proposal that does not fit is drawn and refused, so that a step is O(1). Weights that are not integers are rounded to 2⁻⁵⁰ of
+    the largest load, and capacities get a slack of 10⁻⁹. Where capacities are tight, not all solutions need be connected by these
+    moves.
 
     Examples
     --------

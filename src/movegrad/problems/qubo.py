@@ -8,7 +8,7 @@ that is accepted adds d·Aᵢⱼ to the fields of the neighbors of i. All flips 
 0 and 1). On pairs, ⟨θ, T⟩ has local fields of its own, which depend on θ: ``attach`` fills them, ``follow`` keeps them, ``score``
 reads one.
 
-Fields are sums that are updated without end. Their terms are rounded to a grid, a power of two about 2⁻⁵² times the largest field
+Fields are sums that are updated without end. Their terms are rounded to a grid, a power of two about 2⁻⁵⁰ times the largest field
 there can be: then every sum is exact, in any order, and fields never drift. Integers stay what they are.
 """
 
@@ -305,8 +305,10 @@ class QUBO(_TwoValued):
     extra_moves : sequence of Move, optional
         Moves mixed in beside the flip.
 
-    Notes ----- A flip is proposed and refused in O(1) and accepted in O(degree). Entries of Q are rounded to a grid of about 2⁻⁵²
-    times the largest sum of a row, so that local fields are exact however long a chain runs; integers are not changed.
+    Notes
+    -----
+    A flip is proposed and refused in O(1) and accepted in O(degree). Entries of Q are rounded to a grid of about 2⁻⁵⁰ times the
+    largest sum of a row, so that local fields are exact however long a chain runs; integers are not changed.
 
     Examples
     --------
@@ -347,7 +349,7 @@ class Ising(_TwoValued):
     >>> import numpy as np
     >>> import movegrad as mg
     >>> ring = np.roll(np.eye(5), 1, axis=1)
-    >>> mg.solve(mg.problems.Ising(ring), np.array([-0.1, 0.0, 0.0, 0.0, 0.0]), steps=200).solution.tolist()
+    >>> mg.solve(mg.problems.Ising(ring), np.full(5, -1.0), steps=200).solution.tolist()
     [-1, -1, -1, -1, -1]
     """
 
@@ -384,8 +386,10 @@ class MaxCut(_TwoValued):
     extra_moves : sequence of Move, optional
         Moves mixed in beside the flip of a vertex.
 
-    Notes ----- A flip is proposed and refused in O(1) and accepted in O(degree). θ is rounded, where fields are summed, to a grid
-    of about 2⁻⁵⁰ times the largest sum at a vertex, so that they are exact however long a chain runs; integers are not changed.
+    Notes
+    -----
+    A flip is proposed and refused in O(1) and accepted in O(degree). θ is rounded, where fields are summed, to a grid of about
+    2⁻⁵⁰ times the largest sum at a vertex, so that they are exact however long a chain runs; integers are not changed.
 
     Examples
     --------
