@@ -9,7 +9,20 @@ import pytest
 import movegrad as mg
 from movegrad.cuda import arrays
 from movegrad.engine import BUILD, DRAW, IMPROVE, Options, layout_of
-from movegrad.problems import BinaryProgram, Hypercube, Knapsack, PrizeCollectingVRPTW, ShortestPath, TopK, routing
+from movegrad.problems import (
+    QUBO,
+    BinaryProgram,
+    EnergyScheduling,
+    GeneralizedAssignment,
+    Hypercube,
+    Ising,
+    Knapsack,
+    MaxCut,
+    PrizeCollectingVRPTW,
+    ShortestPath,
+    TopK,
+    routing,
+)
 from tests.slow import slow_but_for
 
 torch = pytest.importorskip("torch")
@@ -88,6 +101,14 @@ PROBLEMS = {
     "binary program": lambda: BinaryProgram(*OVERLAPPING),
     "binary program, rotations": lambda: BinaryProgram(RING, 1, 1, moves=["exchange", "rotate"]),
     "binary program, no row watched": lambda: BinaryProgram(np.ones((1, D)), 4, 4),
+    "qubo": lambda: QUBO(np.diag(np.ones(D)) + np.diag(np.ones(D - 1), 1)),
+    "dense qubo on couplings": lambda: QUBO(np.ones((D, D)), pairs=[(0, 1), (1, 2)]),
+    "spins": lambda: Ising(np.diag(np.ones(D - 1), 1), np.ones(D)),
+    "cut": lambda: MaxCut(4, [(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0]),
+    "assignment": lambda: GeneralizedAssignment(np.ones((3, 4)), [2, 2, 2], moves=("reassign", "swap", "chain", "guided reassign")),
+    "scheduling": lambda: EnergyScheduling(
+        [2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1, 1], 4, moves=("shift", "move", "relocate", "swap", "guided shift")
+    ),
 }
 FEW = ("hypercube", "guided top-k", "knapsack")
 
@@ -190,7 +211,7 @@ def assert_same(cpu, dev, tolerance=1e-12):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_chains_visit_the_same_states_on_both(name):
     problem = PROBLEMS[name]()
-    cpu, dev = both(problem, scores(5, D), steps=3000, chains=13, seed=7, burn_in=100, iterates=True, trace=50)
+    cpu, dev = both(problem, scores(5, problem.size), steps=3000, chains=13, seed=7, burn_in=100, iterates=True, trace=50)
     assert dev.mean.is_cuda
     assert dev.solutions.is_cuda
     assert_same(cpu, dev)

@@ -186,3 +186,49 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "movegrad.plot")
     with pytest.raises(ImportError, match=r"movegrad\[plot\]"):
         importlib.import_module("movegrad.plot")
+
+
+# --- schedules and cuts -----------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_shows_each_task_from_its_start_to_its_end(tmp_path):
+    problem = mg.problems.EnergyScheduling([2, 1, 2], [0, 0, 0], [4, 4, 4], [3.0, 5.0, 1.0], [1, 1, 1], [2, 1], slots=4)
+    figure = plot.schedule(problem, ([2, 1, 1], [0, 0, 1]), prices=[4.0, 1.0, 1.0, 2.0], path=tmp_path / "schedule.png")
+    assert bars(figure.axes[0]) == [(0.0, 1.0, 2.0), (0.0, 2.0, 4.0), (1.0, 1.0, 3.0)]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["machine 0", "machine 1"]
+    assert figure.get_suptitle() == "3 tasks on 2 of 2 machines, cost 16"
+    assert (tmp_path / "schedule.png").stat().st_size > 1000
+
+
+def test_tasks_that_overlap_on_a_machine_lie_in_lanes():
+    problem = mg.problems.EnergyScheduling([2, 2], [0, 0], [4, 4], [1.0, 1.0], [1, 1], [2], slots=4)
+    assert bars(plot.schedule(problem, ([0, 1], [0, 0])).axes[0]) == [(0.0, 0.0, 2.0), (1.0, 1.0, 3.0)]
+
+
+def test_a_cut_shows_which_edges_are_cut():
+    problem = mg.problems.MaxCut(4, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+    places = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    figure = plot.cut(problem, [0, 1, 0, 1], positions=places)
+    gray, black = (c for c in figure.axes[0].collections if hasattr(c, "get_segments"))
+    np.testing.assert_array_equal(gray.get_segments(), [places[[0, 2]]])
+    np.testing.assert_array_equal(black.get_segments(), [places[[0, 1]], places[[1, 2]], places[[2, 3]], places[[3, 0]]])
+    assert figure.get_suptitle() == "4 of 5 edges are cut"
+    assert plot.cut(problem, [0, 0, 0, 0], title="none").get_suptitle() == "none"
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda p, q: plot.cut(p, [0, 1, 2, 0]), r"solution must be 4 sides, 0 or 1, got \[0, 1, 2, 0\]\."),
+        (lambda p, q: plot.cut(p, [0, 1, 0, 1], positions=np.zeros((4, 3))), r"positions must be finite and of shape \(4, 2\)"),
+        (lambda p, q: plot.cut(q, [0, 1]), r"problem must be a MaxCut"),
+        (lambda p, q: plot.cut(p, [0, 1, 0, 1], axes=3), r"axes must be matplotlib axes, got 3\."),
+        (lambda p, q: plot.schedule(q, [0, 1]), r"solution must have a last axis of 4 entries, got shape \(2,\)\."),
+        (lambda p, q: plot.schedule(q, ([0, 1], [0, 0]), prices=[1.0]), r"prices must have a last axis of 4 entries"),
+        (lambda p, q: plot.schedule(q, ([0, 1], [0, 0]), path=3), r"path must be the name of a file, got 3\."),
+    ],
+)
+def test_pictures_of_schedules_and_cuts_refuse_what_they_cannot_draw(call, sentence):
+    graph = mg.problems.MaxCut(4, [(0, 1), (1, 2)])
+    with pytest.raises(ValueError, match=sentence):
+        call(graph, mg.problems.EnergyScheduling([2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1], slots=4))

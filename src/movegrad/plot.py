@@ -1,4 +1,4 @@
-"""Pictures: a routing plan on a map, and beside it when every stop is served."""
+"""Pictures: a routing plan on a map, and beside it when every stop is served; a schedule; a cut of a graph."""
 
 import math
 import os
@@ -11,6 +11,7 @@ import numpy as np
 
 try:
     from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -18,11 +19,13 @@ try:
 except ImportError as error:
     raise ImportError('movegrad.plot needs matplotlib: pip install "movegrad[plot]".') from error
 
-from movegrad._validate import array_of, doubles, finite_vectors, instance_of, sequence, shown, why
+from movegrad._validate import array_of, doubles, encoded, finite_vectors, instance_of, sequence, shown, why
+from movegrad.problems.energy_scheduling import EnergyScheduling
+from movegrad.problems.qubo import MaxCut
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.problem import encode
 
-__all__ = ["Stop", "places", "routes", "timetable"]
+__all__ = ["Stop", "cut", "places", "routes", "schedule", "timetable"]
 
 # Told apart with any kind of color vision (Okabe and Ito, 2008; Tol, 2021); with more routes the style of the line changes too.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288", "#882255")
@@ -184,6 +187,165 @@ def places(instance: Instance) -> np.ndarray:
     centered = squares - squares.mean(0) - squares.mean(1)[:, None] + squares.mean()
     values, vectors = np.linalg.eigh(-0.5 * centered)
     return vectors[:, [-1, -2]] * np.sqrt(np.maximum(values[[-1, -2]], 0.0))
+
+
+def schedule(
+    problem: EnergyScheduling,
+    solution: Any,
+    *,
+    prices: Any = None,
+    axes: Any = None,
+    title: str | None = None,
+    path: str | Path | None = None,
+) -> Figure:
+    """A schedule as a matplotlib figure: a band for each machine, a bar for each task from its start to its end.
+
+    Bars of a machine that overlap in time lie in lanes below each other; each task has its number where it is wide enough.
+
+    Parameters
+    ----------
+    problem : EnergyScheduling
+        What was scheduled.
+    solution : (2n,), or a pair of starts and machines
+        It need not be in the set.
+    prices : (slots,), optional
+        Drawn behind the bars: the darker, the dearer.
+    axes : matplotlib axes, optional
+        Those of a new figure by default.
+    title : str, optional
+        By default it counts tasks and machines, and says the cost if there are prices.
+    path : str or Path, optional
+        Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> problem = mg.problems.EnergyScheduling([2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1, 1], slots=4)
+    >>> mg.plot.schedule(problem, ([2, 1], [0, 0]), prices=[4.0, 1.0, 1.0, 2.0]).get_suptitle()
+    '2 tasks on 1 of 2 machines, cost 14'
+    """
+    instance_of(problem, "problem", EnergyScheduling)
+    starts, machines = (part.astype(np.int64) for part in problem.decode(encoded(problem, solution, "solution")))
+    if starts.ndim != 1:
+        raise ValueError(f"solution must be one schedule, got {len(starts)}.")
+    costs = None if prices is None else finite_vectors(doubles(array_of(prices, "prices")), "prices", problem.size)
+    figure, on = _one_axes(axes, (10.0, 1.2 + 0.28 * max(4, len(starts))))
+    data, lane, ticks = problem.data, 0, []
+    ends = starts + data.duration
+    for m in range(len(data.capacity)):
+        free: list[int] = []  # when each lane of the machine is free again
+        for f in sorted(np.flatnonzero(machines == m), key=lambda f: starts[f]):
+            row = next((r for r, end in enumerate(free) if end <= starts[f]), len(free))
+            free[row : row + 1] = [int(ends[f])]
+            on.barh(lane + row, data.duration[f], left=starts[f], height=0.8, color=_color(m), edgecolor="white", zorder=2)
+            on.annotate(
+                str(f), (0.5 * (starts[f] + ends[f]), lane + row), ha="center", va="center", fontsize=6.5, path_effects=_HALO
+            )
+        ticks.append((f"machine {m}", lane + 0.5 * (max(len(free), 1) - 1)))
+        lane += max(len(free), 1)
+        on.axhline(lane - 0.5, color="#DDDDDD", linewidth=0.8, zorder=1)
+    if costs is not None:
+        on.imshow(costs[None], aspect="auto", cmap="Greys", alpha=0.35, extent=(0, problem.size, lane - 0.5, -0.5), zorder=0)
+    on.set_yticks([at for _, at in ticks], [name for name, _ in ticks], fontsize=7.5)
+    on.set(xlim=(0, problem.size), ylim=(lane - 0.5, -0.5), xlabel="slot")
+    if title is None:
+        title = f"{len(starts)} tasks on {len(np.unique(machines))} of {len(data.capacity)} machines"
+        if costs is not None:
+            total = sum(e * costs[s:t].sum() for e, s, t in zip(data.energy, starts, ends, strict=True))
+            title += f", cost {total:,.6g}"
+    return _finished(figure, title, path)
+
+
+def cut(
+    problem: MaxCut,
+    solution: Any,
+    *,
+    positions: Any = None,
+    axes: Any = None,
+    title: str | None = None,
+    path: str | Path | None = None,
+) -> Figure:
+    """A cut of a graph as a matplotlib figure: vertices in the colors of their sides, edges that are cut in black, others in gray.
+
+    Parameters
+    ----------
+    problem : MaxCut
+        The graph.
+    solution : (n,)
+        Sides of the vertices, 0 and 1.
+    positions : (n, 2), optional
+        Of the vertices. By default each side stands on a half circle.
+    axes : matplotlib axes, optional
+        Those of a new figure by default.
+    title : str, optional
+        By default it counts the edges that are cut.
+    path : str or Path, optional
+        Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> square = mg.problems.MaxCut(4, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+    >>> mg.plot.cut(square, [0, 1, 0, 1]).get_suptitle()
+    '4 of 5 edges are cut'
+    """
+    instance_of(problem, "problem", MaxCut)
+    side, n = array_of(solution, "solution"), len(problem.solution)
+    if side.shape != (n,) or not np.isin(side, (0, 1)).all():
+        raise ValueError(f"solution must be {n} sides, 0 or 1, got {shown(solution)}.")
+    points = _half_circles(side) if positions is None else doubles(array_of(positions, "positions"))
+    if points.shape != (n, 2) or not np.isfinite(points).all():
+        raise ValueError(f"positions must be finite and of shape ({n}, 2), got shape {points.shape}.")
+    figure, on = _one_axes(axes, (6.0, 6.0))
+    pairs = problem.data.pairs
+    across = side[pairs[:, 0]] != side[pairs[:, 1]]
+    for chosen, color, width in ((~across, "#CCCCCC", 0.6), (across, "black", 0.9)):
+        on.add_collection(LineCollection(points[pairs[chosen]], colors=color, linewidths=width, zorder=1))
+    for value in (0, 1):
+        on.scatter(*points[side == value].T, s=max(8.0, 60.0 - 0.3 * n), color=COLORS[value], edgecolor="white", zorder=2)
+    if n <= LABELED:
+        for i, point in enumerate(points):
+            on.annotate(str(i), point, (4, 4), textcoords="offset points", fontsize=6.5, path_effects=_HALO)
+    on.set_aspect("equal", "box")
+    on.set_axis_off()
+    return _finished(figure, f"{across.sum()} of {len(pairs)} edges are cut" if title is None else title, path)
+
+
+def _half_circles(side: np.ndarray) -> np.ndarray:
+    points = np.empty((len(side), 2))
+    for value, sign in ((0, -1.0), (1, 1.0)):
+        count = int((side == value).sum())
+        angles = np.pi * (np.arange(count) + 0.5) / max(count, 1) - 0.5 * np.pi
+        points[side == value] = np.column_stack([sign * (0.2 + np.cos(angles)), np.sin(angles)])
+    return points
+
+
+def _one_axes(axes: Any, size: tuple[float, float]) -> tuple[Any, Any]:
+    if axes is None:
+        figure = Figure(figsize=size, layout="constrained")
+        return figure, figure.subplots()
+    if not isinstance(axes, Axes):
+        raise ValueError(f"axes must be matplotlib axes, got {shown(axes)}.")
+    return axes.figure, axes
+
+
+def _finished(figure: Any, title: str, path: Any) -> Any:
+    figure.suptitle(instance_of(title, "title", str))
+    if path is not None:
+        if not isinstance(path, (str, Path)):
+            raise ValueError(f"path must be the name of a file, got {shown(path)}.")
+        _save(figure, Path(path))
+    return figure
 
 
 # --- the map -----------------------------------------------------------------------------------------------------------------

@@ -215,12 +215,15 @@ def exp_of_negative(x):
 
 @jit
 def coin_accepts(u, x):
-    """u < exp(x) for x ≤ 0. Taylor bounds of eˣ and 1/e⁻ˣ decide most cases at once: 1.3× on a hypercube."""
-    even, odd = 1.0 + 0.5 * x * x, x + x * x * x / 6.0
-    accepts = u < even + odd
-    if not accepts and u * (even - odd) < 1.0:
-        accepts = x > -700.0 and u < exp(x if x > -700.0 else -700.0)  # libm is slow where eˣ underflows
-    return accepts
+    """u < exp(x) for x ≤ 0. A Taylor bound of e⁻ˣ refuses most of what is refused at once, and that branch can be predicted.
+
+    Against bounds on both sides and libm between them: 1.1 to 1.5× with few acceptances, 0.9 to 1.3× with many (busy machine).
+    """
+    y = -x
+    y2 = y * y
+    if not u * ((1.0 + y) + y2 * ((0.5 + y * 0.16666666666666666) + y2 * (0.041666666666666664 + y * 0.008333333333333333))) < 1.0:
+        return False
+    return u < exp_of_negative(x)
 
 
 @jit

@@ -2,10 +2,27 @@
 
 from movegrad.problems import routing
 from movegrad.problems.binary_program import BinaryProgram, ProgramReport
+from movegrad.problems.energy_scheduling import EnergyScheduling
+from movegrad.problems.generalized_assignment import GeneralizedAssignment
 from movegrad.problems.grid_path import ShortestPath
 from movegrad.problems.hypercube import Hypercube
 from movegrad.problems.knapsack import Knapsack
+from movegrad.problems.qubo import QUBO, Ising, MaxCut
 from movegrad.problems.routing import PrizeCollectingVRPTW
 from movegrad.problems.top_k import TopK
 
-__all__ = ["BinaryProgram", "Hypercube", "Knapsack", "PrizeCollectingVRPTW", "ProgramReport", "ShortestPath", "TopK", "routing"]
+__all__ = [
+    "QUBO",
+    "BinaryProgram",
+    "EnergyScheduling",
+    "GeneralizedAssignment",
+    "Hypercube",
+    "Ising",
+    "Knapsack",
+    "MaxCut",
+    "PrizeCollectingVRPTW",
+    "ProgramReport",
+    "ShortestPath",
+    "TopK",
+    "routing",
+]
