@@ -5,5 +5,6 @@ from movegrad.problems.hypercube import Hypercube
 from movegrad.problems.knapsack import Knapsack
 from movegrad.problems.routing import PrizeCollectingVRPTW
 from movegrad.problems.top_k import TopK
+from movegrad.problems.tsp import TSP
 
-__all__ = ["Hypercube", "Knapsack", "PrizeCollectingVRPTW", "TopK", "routing"]
+__all__ = ["TSP", "Hypercube", "Knapsack", "PrizeCollectingVRPTW", "TopK", "routing"]

@@ -1,0 +1,843 @@
+"""Tours through n cities, with 2-opt and or-opt drawn from lists of near cities; with directed arcs, moves that never reverse.
+
+A solution is the order y of the cities, y[0] = 0, so that no rotation counts twice. Without directions of arcs a tour and its
+reverse are two solutions with the same T: each undirected tour counts exactly twice, and every law is what it would be if it
+counted once. City 0 stays where it is: what a move turns or shifts is the part without it.
+
+A move is labeled by what it does to the array, and a label can be drawn in few ways, counted here and at y'. With probability
+``share`` a *candidate* is drawn: an edge between near cities, which the move is to put into the tour. Otherwise a label is drawn
+uniformly. Two of the edges that a move takes could have been that candidate, and on the way back two of those that it leaves. So
+
+* 2-opt reverses y[i..j]; its label has probability share·c/2m + (1 − share)·2/((n−1)(n−2)) where c of the two edges that it takes
+  are among the m candidates; on the way back the same with the two edges that it leaves;
+* or-opt shifts y[first..last] of 1 to 3 cities to another gap, turned or not: share·c/8m + (1 − share)/(2(n−L)(n−L−1)), for one of
+  the lengths L, where c counts the two edges between the segment and its new neighbors;
+* without reversal: or-opt that never turns, share·c/2m + (1 − share)/((n−L)(n−L−1)), and an exchange of two neighboring
+  stretches, which draws two of the three arcs that it takes, each from the K candidates of a city:
+  share·c(c−1)/2mK + (1 − share)/C(n, 3).
+
+Their logarithms are in ``State.logs``: a ratio is a difference of two of them. Candidates are the K best edges of each city by the
+guide, whichever end has them on its list; or by lists that are given, and then proposals do not depend on θ.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import factorial, log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from movegrad._validate import array_of, choices, flag, integer_in, positive, sequence, shown
+from movegrad.engine import coin, integer, jit, outline
+from movegrad.problem import Move, Problem
+from movegrad.problems._binary import extra, weighted
+from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
+
+NEIGHBORS = 10
+LONGEST = 3  # segment of or-opt
+MOST_CITIES = 40_000  # n² entries have 31 bits
+ROUNDS = 50  # of local search over all cities, at most
+TWO_OPT, OR_OPT = 0, 3  # where their logarithms begin in State.logs: by the number of candidates, and by the length
+EXCHANGE = OR_OPT + 3 * LONGEST
+LOGS = EXCHANGE + 4
+
+
+class Data(NamedTuple):
+    """``lists`` are the near cities of each one, if they are given; ``share`` of the draws are candidates."""
+
+    lists: np.ndarray  # (n, K), or (0, 0)
+    longest: int  # segment of or-opt
+    share: float
+
+
+class State(NamedTuple):
+    """Arcs are candidates, m of them: edges once, in any direction, or directed arcs."""
+
+    y: np.ndarray  # (n,) the solution
+    pos: np.ndarray  # (n,) by city: where it is
+    near: np.ndarray  # (n·K,) by city: the best first
+    tail: np.ndarray  # (n·K,) of candidates
+    head: np.ndarray
+    bits: np.ndarray  # one for each entry of θ: is it a candidate?
+    count: np.ndarray  # (1,) m
+    logs: np.ndarray  # (LOGS,)
+
+
+@jit
+def arc(state, a, b):
+    """Entry of θ and T of the directed arc."""
+    return a * len(state.y) + b
+
+
+@jit
+def at(state, p):
+    """The city at position p ≤ n, where the tour closes."""
+    return np.int64(state.y[p if p < len(state.y) else 0])
+
+
+@jit
+def near(state, entry):
+    """1 if the edge or arc is a candidate."""
+    return (np.int64(state.bits[entry >> 5]) >> (entry & 31)) & 1
+
+
+@jit
+def put(state, p, city):
+    state.y[p] = city
+    state.pos[city] = p
+
+
+@jit
+def reverse(state, first, last):
+    """Reverse y[first..last]."""
+    while first < last:
+        a, b = state.y[first], state.y[last]
+        put(state, first, b)
+        put(state, last, a)
+        first += 1
+        last -= 1
+
+
+# --- 2-opt: reverse y[i..j] -----------------------------------------------------------------------------------------------
+#
+# A move is (i, j) and the entries of the two edges left and the two taken. The first of these joins y[i−1] and y[j], the other
+# y[i] and y[j+1]: a candidate is the one or the other.
+
+
+@jit
+def two_opt(state, i, j):
+    """The move and its log ratio."""
+    a, b, c, d = at(state, i - 1), at(state, i), at(state, j), at(state, j + 1)
+    left, last, first, second = edge(a, b), edge(c, d), edge(a, c), edge(b, d)
+    log_ratio = 0.0
+    if state.count[0] > 0:
+        log_ratio = state.logs[near(state, left) + near(state, last)] - state.logs[near(state, first) + near(state, second)]
+    return (i, j, left, last, first, second), log_ratio
+
+
+@jit
+def propose_two_opt(data, state, rng):
+    n, m = len(state.y), state.count[0]
+    if m > 0 and coin(rng, data.share):
+        drawn = integer(rng, 2 * m)
+        p, q = np.int64(state.pos[state.tail[drawn >> 1]]), np.int64(state.pos[state.head[drawn >> 1]])
+        i, j = min(p, q), max(p, q)
+        if drawn & 1:  # the edges after both cities are left
+            i += 1
+        elif i > 0:  # those before both
+            j -= 1
+        else:  # the same where the tour closes
+            i, j = j, n - 1
+        if i >= j:
+            return (i, j, 0, 0, 0, 0), -np.inf
+        return two_opt(state, i, j)
+    i, j = integer(rng, n - 1), integer(rng, n - 2)
+    j += j >= i  # two different ones
+    return two_opt(state, 1 + min(i, j), 1 + max(i, j))
+
+
+@jit
+def change_two_opt(data, state, move, m):
+    return move[2 + m], (-1 if m < 2 else 1)
+
+
+@outline
+def apply_two_opt(data, state, move):
+    reverse(state, move[0], move[1])
+
+
+# --- or-opt: y[first..last] to the gap after position g ---------------------------------------------------------------------
+#
+# A move is (first, last, g, turned) and the entries of the three edges left and the three taken.
+
+
+@jit
+def own_gap(state, first, last, g):
+    """Is this the gap in which the segment is, or does the segment hold city 0 or the gap?"""
+    return first < 1 or last >= len(state.y) or first - 1 <= g <= last
+
+
+@jit
+def or_opt(state, first, last, g, turned):
+    """The move and its log ratio."""
+    before, a, b, behind = at(state, first - 1), at(state, first), at(state, last), at(state, last + 1)
+    c, d = at(state, g), at(state, g + 1)
+    head, tail = (b, a) if turned else (a, b)  # what comes after c, and before d
+    left, last_left, third = edge(before, a), edge(b, behind), edge(c, d)
+    taken, last_taken, closed = edge(c, head), edge(tail, d), edge(before, behind)
+    log_ratio, row = 0.0, OR_OPT + 3 * (last - first)
+    if state.count[0] > 0:
+        log_ratio = state.logs[row + near(state, left) + near(state, last_left)]
+        log_ratio -= state.logs[row + near(state, taken) + near(state, last_taken)]
+    return (first, last, g, turned, left, last_left, third, taken, last_taken, closed), log_ratio
+
+
+@jit
+def nowhere(first, last, g, turned):
+    return (first, last, g, turned, 0, 0, 0, 0, 0, 0), -np.inf
+
+
+@jit
+def gap_beside(state, p, after):
+    """The gap after position p, or that before it."""
+    if after:
+        return p
+    return p - 1 if p > 0 else len(state.y) - 1
+
+
+@jit
+def draw_shift(state, rng, length):
+    """A segment and another gap, uniformly."""
+    n = len(state.y)
+    first, g = 1 + integer(rng, n - length), integer(rng, n - length - 1)
+    return first, (g if g < first - 1 else g + length + 1)
+
+
+@jit
+def propose_or_opt(data, state, rng):
+    length, m = 1 + integer(rng, data.longest), state.count[0]
+    if m > 0 and coin(rng, data.share):
+        drawn = integer(rng, 8 * m)
+        leads, after = (drawn >> 1) & 1, drawn & 1  # the city is the first of the segment; the gap is after the other one
+        a, b = np.int64(state.tail[drawn >> 3]), np.int64(state.head[drawn >> 3])
+        a, b = (b, a) if drawn & 4 else (a, b)
+        p, q = np.int64(state.pos[a]), np.int64(state.pos[b])
+        first = p if leads else p - length + 1
+        last, g, turned = first + length - 1, gap_beside(state, q, after), leads ^ after
+        if first <= q <= last or own_gap(state, first, last, g):
+            return nowhere(first, last, g, turned)
+        return or_opt(state, first, last, g, turned)
+    first, g = draw_shift(state, rng, length)
+    return or_opt(state, first, first + length - 1, g, integer(rng, 2))
+
+
+@jit
+def change_or_opt(data, state, move, m):
+    return move[4 + m], (-1 if m < 3 else 1)
+
+
+@outline
+def apply_or_opt(data, state, move):
+    first, last, g, turned = move[0], move[1], move[2], move[3]
+    y, length = state.y, last - first + 1
+    a, middle, b = y[first], y[first + 1 if length > 1 else first], y[last]
+    if g > last:
+        for p in range(first, g - length + 1):
+            put(state, p, y[p + length])
+        to = g - length + 1
+    else:
+        for p in range(last, g + length, -1):
+            put(state, p, y[p - length])
+        to = g + 1
+    put(state, to, b if turned else a)
+    if length == LONGEST:
+        put(state, to + 1, middle)
+    if length > 1:
+        put(state, to + length - 1, a if turned else b)
+
+
+# --- the same without turning, for directed arcs ------------------------------------------------------------------------------
+
+
+@jit
+def shift(state, first, last, g):
+    """The move and its log ratio."""
+    before, a, b, behind = at(state, first - 1), at(state, first), at(state, last), at(state, last + 1)
+    c, d = at(state, g), at(state, g + 1)
+    left, last_left, third = arc(state, before, a), arc(state, b, behind), arc(state, c, d)
+    taken, last_taken, closed = arc(state, c, a), arc(state, b, d), arc(state, before, behind)
+    log_ratio, row = 0.0, OR_OPT + 3 * (last - first)
+    if state.count[0] > 0:
+        log_ratio = state.logs[row + near(state, left) + near(state, last_left)]
+        log_ratio -= state.logs[row + near(state, taken) + near(state, last_taken)]
+    return (first, last, g, 0, left, last_left, third, taken, last_taken, closed), log_ratio
+
+
+@jit
+def propose_shift(data, state, rng):
+    length, m = 1 + integer(rng, data.longest), state.count[0]
+    if m > 0 and coin(rng, data.share):
+        drawn = integer(rng, 2 * m)
+        p, q = np.int64(state.pos[state.tail[drawn >> 1]]), np.int64(state.pos[state.head[drawn >> 1]])
+        if drawn & 1:  # the segment begins with the head, after the tail
+            first, last, g, other = q, q + length - 1, p, p
+        else:  # it ends with the tail, before the head
+            first, last, g, other = p - length + 1, p, gap_beside(state, q, 0), q
+        if first <= other <= last or own_gap(state, first, last, g):
+            return nowhere(first, last, g, 0)
+        return shift(state, first, last, g)
+    first, g = draw_shift(state, rng, length)
+    return shift(state, first, first + length - 1, g)
+
+
+# --- exchange y[i..j−1] and y[j..k−1] ---------------------------------------------------------------------------------------------
+#
+# A move is (i, j, k) and the entries of the three arcs left and the three taken. With cuts after the positions i−1, j−1 and k−1, each
+# arc taken goes from before a cut to behind the next one, so that any two of them say the third.
+
+
+@jit
+def exchange(state, i, j, k):
+    """The move and its log ratio."""
+    a, b, c, d, e, f = at(state, i - 1), at(state, i), at(state, j - 1), at(state, j), at(state, k - 1), at(state, k)
+    left, second_left, third_left = arc(state, a, b), arc(state, c, d), arc(state, e, f)
+    taken, second, third = arc(state, a, d), arc(state, c, f), arc(state, e, b)
+    log_ratio = 0.0
+    if state.count[0] > 0:
+        log_ratio = state.logs[EXCHANGE + near(state, left) + near(state, second_left) + near(state, third_left)]
+        log_ratio -= state.logs[EXCHANGE + near(state, taken) + near(state, second) + near(state, third)]
+    return (i, j, k, left, second_left, third_left, taken, second, third), log_ratio
+
+
+@jit
+def in_order(i, j, k):
+    """Three numbers, the least first."""
+    low, high = min(i, min(j, k)), max(i, max(j, k))
+    return low, i + j + k - low - high, high
+
+
+@jit
+def propose_exchange(data, state, rng):
+    n, m = len(state.y), state.count[0]
+    if m > 0 and coin(rng, data.share):
+        drawn, k = integer(rng, m), integer(rng, len(state.near) // n)
+        one, two = np.int64(state.pos[state.tail[drawn]]), gap_beside(state, np.int64(state.pos[state.head[drawn]]), 0)
+        three = gap_beside(state, np.int64(state.pos[state.near[at(state, two) * (len(state.near) // n) + k]]), 0)
+        around = np.int64(one < two) + np.int64(two < three) + np.int64(three < one)
+        if one == two or two == three or three == one or around < 2:  # two of them, or a tour in two parts
+            return (0, 0, 0, 0, 0, 0, 0, 0, 0), -np.inf
+        one, two, three = in_order(one, two, three)
+        return exchange(state, one + 1, two + 1, three + 1)
+    one, two, three = integer(rng, n), integer(rng, n - 1), integer(rng, n - 2)
+    two += two >= one
+    three += three >= min(one, two)
+    three += three >= max(one, two)
+    one, two, three = in_order(one, two, three)
+    return exchange(state, one + 1, two + 1, three + 1)
+
+
+@jit
+def change_exchange(data, state, move, m):
+    return move[3 + m], (-1 if m < 3 else 1)
+
+
+@outline
+def apply_exchange(data, state, move):
+    i, j, k = move[0], move[1], move[2]
+    reverse(state, i, j - 1)
+    reverse(state, j, k - 1)
+    reverse(state, i, k - 1)
+
+
+MOVES = {
+    m.name: m
+    for m in (
+        Move("2-opt", propose_two_opt, change_two_opt, apply_two_opt, changes=4),
+        Move("or-opt", propose_or_opt, change_or_opt, apply_or_opt, changes=6),
+    )
+}
+DIRECTED_MOVES = {
+    m.name: m
+    for m in (
+        Move("or-opt", propose_shift, change_or_opt, apply_or_opt, changes=6),
+        Move("exchange", propose_exchange, change_exchange, apply_exchange, changes=6),
+    )
+}
+
+
+# --- candidates ------------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def offer(state, value, guide, directed, a, b):
+    """Put b on the list of a if it belongs to the K best; the list is full of −1 at first."""
+    k = len(state.near) // len(state.y)
+    row = a * k
+    for p in range(k - 1, -1, -1):
+        other = np.int64(state.near[row + p])
+        if other >= 0 and guide[arc(state, a, other) if directed else edge(a, other)] >= value:
+            if p < k - 1:
+                state.near[row + p + 1] = b
+            return
+        if p < k - 1:
+            state.near[row + p + 1] = other
+    state.near[row] = b
+
+
+@jit
+def add_candidate(state, entry, a, b):
+    """Once, whichever end lists it."""
+    if near(state, entry) == 0:
+        state.bits[entry >> 5] |= np.uint32(1 << (entry & 31))
+        state.tail[state.count[0]], state.head[state.count[0]] = a, b
+        state.count[0] += 1
+
+
+@jit
+def fill_logs(data, state, directed):
+    """Logarithms of the probabilities of labels, but for factors that are the same on the way back."""
+    n, m, k = len(state.y), float(state.count[0]), float(len(state.near) // len(state.y))
+    for c in range(3):
+        state.logs[TWO_OPT + c] = log(data.share * c / (2.0 * m) + (1.0 - data.share) * 2.0 / ((n - 1.0) * (n - 2.0)))
+        for length in range(1, data.longest + 1):
+            ways, turns = (2.0, 1.0) if directed else (8.0, 2.0)
+            label = (1.0 - data.share) / (turns * (n - length) * (n - length - 1.0))
+            state.logs[OR_OPT + 3 * (length - 1) + c] = log(data.share * c / (ways * m) + label)
+    for c in range(4):
+        label = (1.0 - data.share) * 6.0 / (n * (n - 1.0) * (n - 2.0))
+        state.logs[EXCHANGE + c] = log(data.share * c * (c - 1.0) / 2.0 / (m * k) + label)
+
+
+@outline
+def fill(data, guide, state, directed):
+    """Positions, lists, candidates, logarithms."""
+    n, k = len(state.y), len(state.near) // len(state.y)
+    for p in range(n):
+        state.pos[state.y[p]] = p
+    state.count[0] = 0
+    for e in range(len(state.logs)):
+        state.logs[e] = 0.0
+    for e in range(len(state.bits)):
+        state.bits[e] = 0
+    for e in range(len(state.near)):
+        state.near[e] = state.tail[e] = state.head[e] = -1
+    if k == 0:
+        return
+    if len(data.lists) > 0:
+        for a in range(n):
+            for b in range(k):
+                state.near[a * k + b] = data.lists[a, b]
+    else:
+        for a in range(n):
+            for b in range(n if directed else a):
+                if directed and a != b:
+                    offer(state, guide[arc(state, a, b)], guide, 1, a, b)
+                elif not directed:
+                    offer(state, guide[edge(a, b)], guide, 0, a, b)
+                    offer(state, guide[edge(a, b)], guide, 0, b, a)
+    for a in range(n):
+        for p in range(k):
+            b = np.int64(state.near[a * k + p])
+            add_candidate(state, arc(state, a, b) if directed else edge(a, b), a, b)
+    fill_logs(data, state, directed)
+
+
+@jit
+def prepare(data, guide, temperature, state):
+    fill(data, guide, state, 0)
+
+
+@jit
+def prepare_directed(data, guide, temperature, state):
+    fill(data, guide, state, 1)
+
+
+# --- the set -----------------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def statistic(data, y, out):
+    for p in range(len(y)):
+        out[edge(np.int64(y[p]), np.int64(y[p + 1 if p + 1 < len(y) else 0]))] = 1.0
+
+
+@jit
+def statistic_directed(data, y, out):
+    for p in range(len(y)):
+        out[np.int64(y[p]) * len(y) + y[p + 1 if p + 1 < len(y) else 0]] = 1.0
+
+
+@outline
+def contains(data, y):
+    """Asked of every start: O(n²), since there is no scratch space here, in a loop that is vectorized."""
+    n = len(y)
+    for p in range(n):
+        if y[p] < 0 or y[p] >= n:
+            return False
+    for p in range(n):
+        same = 0
+        for q in range(n):
+            same += y[q] == y[p]
+        if same > 1:
+            return False
+    return y[0] == 0
+
+
+@jit
+def random(data, rng, y):
+    for p in range(len(y)):
+        y[p] = p
+    for p in range(len(y) - 1, 1, -1):  # Fisher-Yates on all but city 0
+        other = 1 + integer(rng, p)
+        y[p], y[other] = y[other], y[p]
+
+
+# --- where chains begin ----------------------------------------------------------------------------------------------------------
+
+
+@jit
+def total(guide, move, first, half):
+    """What a move changes in ⟨guide, T⟩."""
+    change = 0.0
+    for m in range(half):
+        change += guide[move[first + half + m]] - guide[move[first + m]]
+    return change
+
+
+@jit
+def least_gain(guide, move, first, half):
+    """What counts as a gain: more than rounding, lest local search go in circles."""
+    size = 0.0
+    for m in range(2 * half):
+        size += abs(guide[move[first + m]])
+    return 1e-12 * size
+
+
+@jit
+def try_two_opt(data, guide, state, a, b):
+    """Join two cities by a reversal: leave what comes after both, or before both."""
+    for side in range(2):
+        p, q = np.int64(state.pos[a]), np.int64(state.pos[b])
+        i, j = min(p, q), max(p, q)
+        if side:
+            i += 1
+        elif i > 0:
+            j -= 1
+        else:
+            i, j = j, len(state.y) - 1
+        if i < j:
+            move, _ = two_opt(state, i, j)
+            if total(guide, move, 2, 2) > least_gain(guide, move, 2, 2):
+                apply_two_opt(data, state, move)
+                return True
+    return False
+
+
+@jit
+def try_or_opt(data, guide, state, a, b, directed):
+    """Join two cities by a shift of a segment that has the first of them at its end."""
+    for way in range(4 * data.longest):
+        length, leads, after = 1 + way // 4, (way >> 1) & 1, way & 1
+        p, q = np.int64(state.pos[a]), np.int64(state.pos[b])
+        first = p if leads else p - length + 1
+        last, g = first + length - 1, gap_beside(state, q, after)
+        if first <= q <= last or own_gap(state, first, last, g) or (directed and leads != after):
+            continue
+        move, _ = shift(state, first, last, g) if directed else or_opt(state, first, last, g, leads ^ after)
+        if total(guide, move, 4, 3) > least_gain(guide, move, 4, 3):
+            apply_or_opt(data, state, move)
+            return True
+    return False
+
+
+@outline
+def search(data, guide, state, directed):
+    """First improvement over all cities with the near ones, or all of them where there are no lists."""
+    n, k = len(state.y), len(state.near) // len(state.y)
+    for _ in range(ROUNDS):
+        better = False
+        for a in range(n):
+            for p in range(k if k > 0 else n):
+                b = np.int64(state.near[a * k + p] if k > 0 else p)
+                if a != b:
+                    if not directed and try_two_opt(data, guide, state, a, b):
+                        better = True
+                    if try_or_opt(data, guide, state, a, b, directed):
+                        better = True
+                    if directed and try_or_opt(data, guide, state, b, a, directed):
+                        better = True
+        if not better:
+            return
+
+
+@jit
+def improve(data, guide, state):
+    search(data, guide, state, 0)
+
+
+@jit
+def improve_directed(data, guide, state):
+    search(data, guide, state, 1)
+
+
+@outline
+def nearest_first(guide, state, directed):
+    """From city 0 always on to the best city not yet visited."""
+    y, n = state.y, len(state.y)
+    for p in range(n):
+        y[p] = p
+    for p in range(1, n):
+        a, best = np.int64(y[p - 1]), p
+        value = guide[arc(state, a, np.int64(y[p])) if directed else edge(a, np.int64(y[p]))]
+        for q in range(p + 1, n):
+            other = guide[arc(state, a, np.int64(y[q])) if directed else edge(a, np.int64(y[q]))]
+            if other > value:
+                best, value = q, other
+        y[p], y[best] = y[best], y[p]
+
+
+@outline
+def greedy(data, guide, state):
+    """Nearest neighbor, then local search."""
+    nearest_first(guide, state, 0)
+    fill(data, guide, state, 0)
+    search(data, guide, state, 0)
+
+
+@outline
+def greedy_directed(data, guide, state):
+    nearest_first(guide, state, 1)
+    fill(data, guide, state, 1)
+    search(data, guide, state, 1)
+
+
+# --- the problem -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Tours:
+    """Lists all tours."""
+
+    n: int
+
+    def __call__(self) -> Iterator[np.ndarray]:
+        return (np.array((0, *rest), np.int32) for rest in permutations(range(1, self.n)))
+
+    @property
+    def at_least(self) -> int:
+        return factorial(self.n - 1)
+
+
+class TSP(Problem):
+    """Tours through n cities; T(y) says which edges are used, and the best tour for θ = −distances is the shortest.
+
+    θ has an entry for each undirected edge, d = n(n−1)/2, a lower triangle row after row; with ``asymmetric=True`` one for each
+    arc, d = n², row by row, where the diagonal counts for nothing. :meth:`theta` makes θ of a matrix. Solutions are arrays (n,), the
+    order of the cities, the first of which is 0; where solutions are asked for, a tour as a list may begin anywhere.
+
+    Parameters
+    ----------
+    n : int
+        Number of cities, at least 3.
+    asymmetric : bool
+        Arcs with directions, and moves that never reverse a stretch.
+    neighbors : int or array (n, K)
+        Moves draw edges between near cities. So many of each city, by θ; or lists of near cities for all θ, such as those of
+        :meth:`nearest`. 0: all moves are drawn uniformly.
+    share : float
+        How often moves draw such an edge, in (0, 1); the others are drawn uniformly, so that every tour can be reached.
+    moves : sequence of str, optional
+        Any of "2-opt" and "or-opt", with ``asymmetric=True`` of "or-opt" and "exchange"; all by default.
+    weights : sequence of float, optional
+        Shares of the moves; equal by default.
+    extra_moves : sequence of Move, optional
+        Moves mixed in beside these.
+
+    References
+    ----------
+    Johnson, McGeoch (1997), "The traveling salesman problem: a case study in local optimization": annealing with neighbor lists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> x = np.array([0.0, 3.0, 1.0, 4.0, 2.0])
+    >>> problem = mg.problems.TSP(5)
+    >>> problem
+    TSP(5)(d=10, moves=['2-opt', 'or-opt'])
+    >>> found = mg.solve(problem, problem.theta(-np.abs(x[:, None] - x)), steps=1000)
+    >>> float(found.objective), sorted(found.tour)
+    (-8.0, [0, 1, 2, 3, 4])
+    """
+
+    cooling = (0.1, 0.002)
+
+    def __init__(
+        self,
+        n: int,
+        asymmetric: bool = False,
+        *,
+        neighbors: Any = NEIGHBORS,
+        share: float = 0.95,
+        moves: Sequence[str] | None = None,
+        weights: Sequence[float] | None = None,
+        extra_moves: Sequence[Move] = (),
+    ) -> None:
+        n = integer_in(n, "n", 3, MOST_CITIES)
+        self.asymmetric = directed = flag(asymmetric, "asymmetric")
+        lists, k = _lists(neighbors, n)
+        size = n * n if directed else n * (n - 1) // 2
+        kit = DIRECTED_MOVES if directed else MOVES
+        share = positive(share, "share")
+        if share >= 1:
+            raise ValueError(f"share must be < 1, since what is not near could not be reached, got {share}.")
+        chosen = choices(tuple(kit) if moves is None else moves, "moves", tuple(kit))
+        empty = np.zeros(n * k, np.int32)
+        super().__init__(
+            Data(lists, min(LONGEST, n - 2), share),
+            State(
+                y=np.arange(n, dtype=np.int32),
+                pos=np.arange(n, dtype=np.int32),
+                near=empty,
+                tail=empty,
+                head=empty,
+                bits=np.zeros((size + 31) // 32 if k else 0, np.uint32),
+                count=np.zeros(1, np.int64),
+                logs=np.zeros(LOGS),
+            ),
+            [*weighted([kit[m] for m in chosen], weights), *extra(extra_moves)],
+            size,
+            prepare=prepare_directed if directed else prepare,
+            statistic=statistic_directed if directed else statistic,
+            contains=contains,
+            random=random,
+            greedy=greedy_directed if directed else greedy,
+            improve=improve_directed if directed else improve,
+            guided=k > 0 and len(lists) == 0,
+            states=Tours(n),
+            name=f"TSP({n})",
+        )
+
+    @staticmethod
+    def nearest(distances: Any, k: int = NEIGHBORS) -> np.ndarray:
+        """Lists of near cities, for ``neighbors``: proposals then depend on these distances and not on θ.
+
+        Parameters
+        ----------
+        distances : (n, n)
+            From city to city.
+        k : int
+            How many of each city, at most n − 1.
+
+        Returns
+        -------
+        array (n, k) of int
+            The nearest first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import movegrad as mg
+        >>> x = np.array([0.0, 3.0, 1.0, 4.0, 2.0])
+        >>> lists = mg.problems.TSP.nearest(np.abs(x[:, None] - x), 2)
+        >>> lists.tolist()
+        [[2, 4], [3, 4], [0, 4], [1, 4], [1, 2]]
+        >>> mg.problems.TSP(5, neighbors=lists).guided
+        False
+        """
+        array = array_of(distances, "distances")
+        if array.ndim != 2 or array.shape[0] != array.shape[1] or len(array) < 2:
+            raise ValueError(f"distances must be square with at least 2 rows, got shape {array.shape}.")
+        far = np.array(matrix_of(array, "distances", len(array)))
+        np.fill_diagonal(far, np.inf)
+        return np.argsort(far, axis=1, kind="stable")[:, : integer_in(k, "k", 1, len(array) - 1)]
+
+    def theta(self, matrix: Any) -> Any:
+        """θ of a matrix, such as −distances.
+
+        Parameters
+        ----------
+        matrix : array or tensor (…, n, n)
+            Symmetric unless the problem is asymmetric. The diagonal counts for nothing.
+
+        Returns
+        -------
+        array or tensor (…, d)
+            θ.
+        """
+        n = len(self.solution)
+        if not self.asymmetric:
+            return to_edges(matrix, "matrix", n)
+        square = matrix_of(matrix, "matrix", n)
+        return square.reshape(*square.shape[:-2], n * n)
+
+    def matrix(self, edges: Any) -> Any:
+        """The matrix of a vector of edges or arcs, such as ``Sample.mean``: where it is used, and how often.
+
+        Parameters
+        ----------
+        edges : array or tensor (…, d)
+            θ, T(y) or a mean of it.
+
+        Returns
+        -------
+        array or tensor (…, n, n)
+            Symmetric with 0 on the diagonal unless the problem is asymmetric.
+        """
+        n = len(self.solution)
+        if not self.asymmetric:
+            return to_matrix(edges, "edges", n)
+        if tuple(edges.shape[-1:]) != (self.size,):
+            raise ValueError(f"edges must have a last axis of {self.size} entries, got shape {tuple(edges.shape)}.")
+        return edges.reshape(*edges.shape[:-1], n, n)
+
+    def encode(self, value: Any) -> Any:
+        """Tours as solutions; functions that take solutions call it.
+
+        Parameters
+        ----------
+        value : tour, or a list of them
+            All cities in the order in which they are visited, from anywhere.
+
+        Returns
+        -------
+        array (…, n)
+            The same tours from city 0 on. Arrays stay as they are.
+        """
+        if not isinstance(value, (list, tuple)):
+            return value
+        tours = array_of(sequence(value, "tour", "cities"), "tour")
+        if tours.ndim == 0 or tours.shape[-1] != len(self.solution) or tours.size == 0:
+            raise ValueError(f"tour must have {len(self.solution)} cities, got shape {tours.shape}.")
+        starts = (tours == 0).argmax(-1)[..., None]  # where there is no city 0, ``contains`` says so
+        return np.take_along_axis(tours, (starts + np.arange(tours.shape[-1])) % tours.shape[-1], -1)
+
+    def decode(self, solution: Any) -> list[int]:
+        """The tour of a solution.
+
+        Parameters
+        ----------
+        solution : (n,)
+            In the set.
+
+        Returns
+        -------
+        list of int
+            Cities in the order in which they are visited, from 0 on.
+        """
+        array = array_of(solution, "solution")
+        if array.shape != self.solution.shape:
+            raise ValueError(f"solution must have {len(self.solution)} entries, got shape {array.shape}.")
+        return [int(city) for city in array]
+
+    def read(self, solution: np.ndarray) -> dict[str, Any]:
+        return {"tour": self.decode(solution)}
+
+    def complaint(self, solution: np.ndarray) -> str:
+        n, cities = len(self.solution), [int(city) for city in solution]
+        for city in cities:
+            if not 0 <= city < n:
+                return f"cities must be in 0..{n - 1}, got {city}"
+            if cities.count(city) > 1:
+                return f"city {city} is visited {cities.count(city)} times"
+        return f"an array must begin with city 0, not {cities[0]}; a list may begin anywhere" if cities[0] != 0 else ""
+
+
+def _lists(neighbors: Any, n: int) -> tuple[np.ndarray, int]:
+    """The argument ``neighbors``: lists (n, K), or none, and K."""
+    none = np.zeros((0, 0), np.int32)
+    if isinstance(neighbors, (int, np.integer)):
+        return none, min(integer_in(neighbors, "neighbors", 0), n - 1)
+    lists = array_of(neighbors, "neighbors")
+    if lists.ndim != 2 or len(lists) != n or not 1 <= lists.shape[1] <= n - 1 or lists.dtype.kind not in "iu":
+        raise ValueError(
+            f"neighbors must be an integer ≥ 0 or integers of shape ({n}, K) with 1 ≤ K ≤ {n - 1}, got "
+            f"{shown(neighbors) if lists.ndim == 0 else f'shape {lists.shape} of {lists.dtype}'}."
+        )
+    if lists.min() < 0 or lists.max() >= n:
+        raise ValueError(f"neighbors must be cities in 0..{n - 1}, got {lists[(lists < 0) | (lists >= n)][0]}.")
+    for a in range(n):
+        if a in lists[a] or len(set(lists[a].tolist())) < lists.shape[1]:
+            raise ValueError(f"neighbors must list other cities, each once, got {lists[a].tolist()} for city {a}.")
+    return lists.astype(np.int32), lists.shape[1]
