@@ -4,17 +4,16 @@ A solution is the order y of the cities, y[0] = 0, so that no rotation counts tw
 reverse are two solutions with the same T: each undirected tour counts exactly twice, and every law is what it would be if it
 counted once. City 0 stays where it is: what a move turns or shifts is the part without it.
 
-A move is labeled by what it does to the array, and a label can be drawn in few ways, counted here and at y'. With probability
-``share`` a *candidate* is drawn: an edge between near cities, which the move is to put into the tour. Otherwise a label is drawn
-uniformly. Two of the edges that a move takes could have been that candidate, and on the way back two of those that it leaves. So
+A move is labeled by what it does to the array, and a label can be drawn in few ways, counted here and at y'. A proposal draws one
+of many tickets. Most of them are *candidates*: an edge between near cities, which the move is to put into the tour, and how. With the
+others, x of them, a label is drawn uniformly. Two of the edges that a move takes could have been the candidate, and on the way back
+two of those that it leaves. With c of the two being candidates, the probability of a label is proportional to
 
-* 2-opt reverses y[i..j]; its label has probability share·c/2m + (1 − share)·2/((n−1)(n−2)) where c of the two edges that it takes
-  are among the m candidates; on the way back the same with the two edges that it leaves;
-* or-opt shifts y[first..last] of 1 to 3 cities to another gap, turned or not: share·c/8m + (1 − share)/(2(n−L)(n−L−1)), for one of
-  the lengths L, where c counts the two edges between the segment and its new neighbors;
-* without reversal: or-opt that never turns, share·c/2m + (1 − share)/((n−L)(n−L−1)), and an exchange of two neighboring
-  stretches, which draws two of the three arcs that it takes, each from the K candidates of a city:
-  share·c(c−1)/2mK + (1 − share)/C(n, 3).
+* c + 2x/((n−1)(n−2)) for 2-opt, which reverses y[i..j];
+* c + x/(6(n−L)(n−L−1)) for or-opt, which shifts y[first..last] of L = 1, 2, 3 cities to another gap, turned or not; c counts the edges
+  between the segment and its new neighbors;
+* c + x/(3(n−L)(n−L−1)) for or-opt without turning, where arcs have directions;
+* c(c−1)/2 + x/C(n, 3) for an exchange of two neighboring stretches, which draws two of the three arcs that it takes.
 
 Their logarithms are in ``State.logs``: a ratio is a difference of two of them. Candidates are the K best edges of each city by the
 guide, whichever end has them on its list; or by lists that are given, and then proposals do not depend on θ.
@@ -29,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._validate import array_of, choices, flag, integer_in, positive, sequence, shown
-from movegrad.engine import coin, integer, jit, outline
+from movegrad.engine import integer, jit, outline
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import extra, weighted
 from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
@@ -41,26 +40,26 @@ ROUNDS = 50  # of local search over all cities, at most
 TWO_OPT, OR_OPT = 0, 3  # where their logarithms begin in State.logs: by the number of candidates, and by the length
 EXCHANGE = OR_OPT + 3 * LONGEST
 LOGS = EXCHANGE + 4
+TWO_OPT_REST, OR_OPT_REST, EXCHANGE_REST = 0, 1, 2  # in State.rest
 
 
 class Data(NamedTuple):
     """``lists`` are the near cities of each one, if they are given; ``share`` of the draws are candidates."""
 
     lists: np.ndarray  # (n, K), or (0, 0)
-    longest: int  # segment of or-opt
     share: float
 
 
 class State(NamedTuple):
-    """Arcs are candidates, m of them: edges once, in any direction, or directed arcs."""
+    """Candidates are edges, each once, or arcs."""
 
     y: np.ndarray  # (n,) the solution
     pos: np.ndarray  # (n,) by city: where it is
     near: np.ndarray  # (n·K,) by city: the best first
-    tail: np.ndarray  # (n·K,) of candidates
-    head: np.ndarray
+    ends: np.ndarray  # (2n·K,) of candidate e: 2e and 2e + 1, tail and head of an arc
     bits: np.ndarray  # one for each entry of θ: is it a candidate?
-    count: np.ndarray  # (1,) m
+    count: np.ndarray  # (1,) m, the number of candidates
+    rest: np.ndarray  # (3,) by move: x, the number of tickets for uniform draws
     logs: np.ndarray  # (LOGS,)
 
 
@@ -117,18 +116,21 @@ def two_opt(state, i, j):
 
 
 @jit
+def stretch(n, p, q, after):
+    """What to reverse in order to join the cities at p and q: the edges after both are left, or those before both."""
+    i, j = min(p, q), max(p, q)
+    if i == 0 and not after:  # where the tour closes
+        return j, n - 1
+    return i + after, j - 1 + after  # no branch: it could not be predicted
+
+
+@jit
 def propose_two_opt(data, state, rng):
-    n, m = len(state.y), state.count[0]
-    if m > 0 and coin(rng, data.share):
-        drawn = integer(rng, 2 * m)
-        p, q = np.int64(state.pos[state.tail[drawn >> 1]]), np.int64(state.pos[state.head[drawn >> 1]])
-        i, j = min(p, q), max(p, q)
-        if drawn & 1:  # the edges after both cities are left
-            i += 1
-        elif i > 0:  # those before both
-            j -= 1
-        else:  # the same where the tour closes
-            i, j = j, n - 1
+    n, tickets = len(state.y), 2 * state.count[0]
+    drawn = integer(rng, tickets + state.rest[TWO_OPT_REST])
+    if drawn < tickets:
+        p, q = np.int64(state.pos[state.ends[drawn & -2]]), np.int64(state.pos[state.ends[drawn | 1]])
+        i, j = stretch(n, p, q, drawn & 1)
         if i >= j:
             return (i, j, 0, 0, 0, 0), -np.inf
         return two_opt(state, i, j)
@@ -154,8 +156,8 @@ def apply_two_opt(data, state, move):
 
 @jit
 def own_gap(state, first, last, g):
-    """Is this the gap in which the segment is, or does the segment hold city 0 or the gap?"""
-    return first < 1 or last >= len(state.y) or first - 1 <= g <= last
+    """Is this the gap in which the segment is, or does the segment hold city 0, the gap, or all others?"""
+    return first < 1 or last >= len(state.y) or first - 1 <= g <= last or last - first > len(state.y) - 3
 
 
 @jit
@@ -163,7 +165,8 @@ def or_opt(state, first, last, g, turned):
     """The move and its log ratio."""
     before, a, b, behind = at(state, first - 1), at(state, first), at(state, last), at(state, last + 1)
     c, d = at(state, g), at(state, g + 1)
-    head, tail = (b, a) if turned else (a, b)  # what comes after c, and before d
+    other = (a ^ b) & -turned
+    head, tail = a ^ other, b ^ other  # what comes after c, and before d
     left, last_left, third = edge(before, a), edge(b, behind), edge(c, d)
     taken, last_taken, closed = edge(c, head), edge(tail, d), edge(before, behind)
     log_ratio, row = 0.0, OR_OPT + 3 * (last - first)
@@ -181,35 +184,37 @@ def nowhere(first, last, g, turned):
 @jit
 def gap_beside(state, p, after):
     """The gap after position p, or that before it."""
-    if after:
-        return p
-    return p - 1 if p > 0 else len(state.y) - 1
+    g = p - 1 + after
+    return g if g >= 0 else len(state.y) - 1
 
 
 @jit
-def draw_shift(state, rng, length):
-    """A segment and another gap, uniformly."""
-    n = len(state.y)
+def draw_shift(state, rng):
+    """A segment and another gap, uniformly for each length; an empty one if there are too few cities for it."""
+    n, length = len(state.y), 1 + integer(rng, LONGEST)
+    if length > n - 2:
+        return 1, 0, 0
     first, g = 1 + integer(rng, n - length), integer(rng, n - length - 1)
-    return first, (g if g < first - 1 else g + length + 1)
+    return first, first + length - 1, (g if g < first - 1 else g + length + 1)
 
 
 @jit
 def propose_or_opt(data, state, rng):
-    length, m = 1 + integer(rng, data.longest), state.count[0]
-    if m > 0 and coin(rng, data.share):
-        drawn = integer(rng, 8 * m)
-        leads, after = (drawn >> 1) & 1, drawn & 1  # the city is the first of the segment; the gap is after the other one
-        a, b = np.int64(state.tail[drawn >> 3]), np.int64(state.head[drawn >> 3])
-        a, b = (b, a) if drawn & 4 else (a, b)
-        p, q = np.int64(state.pos[a]), np.int64(state.pos[b])
-        first = p if leads else p - length + 1
-        last, g, turned = first + length - 1, gap_beside(state, q, after), leads ^ after
+    tickets = 8 * LONGEST * state.count[0]
+    drawn = integer(rng, tickets + state.rest[OR_OPT_REST])
+    if drawn < tickets:
+        way, more = drawn // LONGEST, drawn % LONGEST
+        leads, after = (way >> 1) & 1, way & 1  # the city is the first of the segment; the gap is after the other one
+        p, q = np.int64(state.pos[state.ends[way >> 2]]), np.int64(state.pos[state.ends[(way >> 2) ^ 1]])
+        first = p - (1 - leads) * more
+        last, g, turned = first + more, gap_beside(state, q, after), leads ^ after
         if first <= q <= last or own_gap(state, first, last, g):
             return nowhere(first, last, g, turned)
         return or_opt(state, first, last, g, turned)
-    first, g = draw_shift(state, rng, length)
-    return or_opt(state, first, first + length - 1, g, integer(rng, 2))
+    first, last, g = draw_shift(state, rng)
+    if last == first - 1:
+        return nowhere(first, last, g, 0)
+    return or_opt(state, first, last, g, integer(rng, 2))
 
 
 @jit
@@ -256,19 +261,21 @@ def shift(state, first, last, g):
 
 @jit
 def propose_shift(data, state, rng):
-    length, m = 1 + integer(rng, data.longest), state.count[0]
-    if m > 0 and coin(rng, data.share):
-        drawn = integer(rng, 2 * m)
-        p, q = np.int64(state.pos[state.tail[drawn >> 1]]), np.int64(state.pos[state.head[drawn >> 1]])
-        if drawn & 1:  # the segment begins with the head, after the tail
-            first, last, g, other = q, q + length - 1, p, p
-        else:  # it ends with the tail, before the head
-            first, last, g, other = p - length + 1, p, gap_beside(state, q, 0), q
-        if first <= other <= last or own_gap(state, first, last, g):
+    tickets = 2 * LONGEST * state.count[0]
+    drawn = integer(rng, tickets + state.rest[OR_OPT_REST])
+    if drawn < tickets:
+        way, more = drawn // LONGEST, drawn % LONGEST
+        leads = way & 1  # the segment begins with the head, after the tail; or it ends with the tail, before the head
+        p, q = np.int64(state.pos[state.ends[way]]), np.int64(state.pos[state.ends[way ^ 1]])
+        first = p - (1 - leads) * more
+        last, g = first + more, gap_beside(state, q, leads)
+        if first <= q <= last or own_gap(state, first, last, g):
             return nowhere(first, last, g, 0)
         return shift(state, first, last, g)
-    first, g = draw_shift(state, rng, length)
-    return shift(state, first, first + length - 1, g)
+    first, last, g = draw_shift(state, rng)
+    if last == first - 1:
+        return nowhere(first, last, g, 0)
+    return shift(state, first, last, g)
 
 
 # --- exchange y[i..j−1] and y[j..k−1] ---------------------------------------------------------------------------------------------
@@ -299,11 +306,13 @@ def in_order(i, j, k):
 
 @jit
 def propose_exchange(data, state, rng):
-    n, m = len(state.y), state.count[0]
-    if m > 0 and coin(rng, data.share):
-        drawn, k = integer(rng, m), integer(rng, len(state.near) // n)
-        one, two = np.int64(state.pos[state.tail[drawn]]), gap_beside(state, np.int64(state.pos[state.head[drawn]]), 0)
-        three = gap_beside(state, np.int64(state.pos[state.near[at(state, two) * (len(state.near) // n) + k]]), 0)
+    n, k = len(state.y), len(state.near) // len(state.y)
+    tickets = k * state.count[0]
+    drawn = integer(rng, tickets + state.rest[EXCHANGE_REST])
+    if drawn < tickets:
+        e, near_one = drawn // k, drawn % k
+        one, two = np.int64(state.pos[state.ends[2 * e]]), gap_beside(state, np.int64(state.pos[state.ends[2 * e + 1]]), 0)
+        three = gap_beside(state, np.int64(state.pos[state.near[at(state, two) * k + near_one]]), 0)
         around = np.int64(one < two) + np.int64(two < three) + np.int64(three < one)
         if one == two or two == three or three == one or around < 2:  # two of them, or a tour in two parts
             return (0, 0, 0, 0, 0, 0, 0, 0, 0), -np.inf
@@ -370,23 +379,25 @@ def add_candidate(state, entry, a, b):
     """Once, whichever end lists it."""
     if near(state, entry) == 0:
         state.bits[entry >> 5] |= np.uint32(1 << (entry & 31))
-        state.tail[state.count[0]], state.head[state.count[0]] = a, b
+        state.ends[2 * state.count[0]], state.ends[2 * state.count[0] + 1] = a, b
         state.count[0] += 1
 
 
 @jit
 def fill_logs(data, state, directed):
-    """Logarithms of the probabilities of labels, but for factors that are the same on the way back."""
-    n, m, k = len(state.y), float(state.count[0]), float(len(state.near) // len(state.y))
+    """Numbers of tickets, and logarithms of the probabilities of labels but for factors that are the same on the way back."""
+    n, k, m = len(state.y), len(state.near) // len(state.y), state.count[0]
+    other = (1.0 - data.share) / data.share
+    state.rest[TWO_OPT_REST] = 1 + np.int64(2 * m * other)
+    state.rest[OR_OPT_REST] = 1 + np.int64((2 if directed else 8) * LONGEST * m * other)
+    state.rest[EXCHANGE_REST] = 1 + np.int64(k * m * other)
     for c in range(3):
-        state.logs[TWO_OPT + c] = log(data.share * c / (2.0 * m) + (1.0 - data.share) * 2.0 / ((n - 1.0) * (n - 2.0)))
-        for length in range(1, data.longest + 1):
-            ways, turns = (2.0, 1.0) if directed else (8.0, 2.0)
-            label = (1.0 - data.share) / (turns * (n - length) * (n - length - 1.0))
-            state.logs[OR_OPT + 3 * (length - 1) + c] = log(data.share * c / (ways * m) + label)
+        state.logs[TWO_OPT + c] = log(c + 2.0 * state.rest[TWO_OPT_REST] / ((n - 1.0) * (n - 2.0)))
+        for length in range(1, min(LONGEST, n - 2) + 1):
+            labels = (1.0 if directed else 2.0) * LONGEST * (n - length) * (n - length - 1.0)
+            state.logs[OR_OPT + 3 * (length - 1) + c] = log(c + state.rest[OR_OPT_REST] / labels)
     for c in range(4):
-        label = (1.0 - data.share) * 6.0 / (n * (n - 1.0) * (n - 2.0))
-        state.logs[EXCHANGE + c] = log(data.share * c * (c - 1.0) / 2.0 / (m * k) + label)
+        state.logs[EXCHANGE + c] = log(c * (c - 1) / 2.0 + 6.0 * state.rest[EXCHANGE_REST] / (n * (n - 1.0) * (n - 2.0)))
 
 
 @outline
@@ -401,7 +412,9 @@ def fill(data, guide, state, directed):
     for e in range(len(state.bits)):
         state.bits[e] = 0
     for e in range(len(state.near)):
-        state.near[e] = state.tail[e] = state.head[e] = -1
+        state.near[e] = state.ends[2 * e] = state.ends[2 * e + 1] = -1
+    for e in range(len(state.rest)):
+        state.rest[e] = 1
     if k == 0:
         return
     if len(data.lists) > 0:
@@ -499,13 +512,7 @@ def try_two_opt(data, guide, state, a, b):
     """Join two cities by a reversal: leave what comes after both, or before both."""
     for side in range(2):
         p, q = np.int64(state.pos[a]), np.int64(state.pos[b])
-        i, j = min(p, q), max(p, q)
-        if side:
-            i += 1
-        elif i > 0:
-            j -= 1
-        else:
-            i, j = j, len(state.y) - 1
+        i, j = stretch(len(state.y), p, q, side)
         if i < j:
             move, _ = two_opt(state, i, j)
             if total(guide, move, 2, 2) > least_gain(guide, move, 2, 2):
@@ -517,7 +524,7 @@ def try_two_opt(data, guide, state, a, b):
 @jit
 def try_or_opt(data, guide, state, a, b, directed):
     """Join two cities by a shift of a segment that has the first of them at its end."""
-    for way in range(4 * data.longest):
+    for way in range(4 * LONGEST):
         length, leads, after = 1 + way // 4, (way >> 1) & 1, way & 1
         p, q = np.int64(state.pos[a]), np.int64(state.pos[b])
         first = p if leads else p - length + 1
@@ -673,17 +680,16 @@ class TSP(Problem):
         if share >= 1:
             raise ValueError(f"share must be < 1, since what is not near could not be reached, got {share}.")
         chosen = choices(tuple(kit) if moves is None else moves, "moves", tuple(kit))
-        empty = np.zeros(n * k, np.int32)
         super().__init__(
-            Data(lists, min(LONGEST, n - 2), share),
+            Data(lists, share),
             State(
                 y=np.arange(n, dtype=np.int32),
                 pos=np.arange(n, dtype=np.int32),
-                near=empty,
-                tail=empty,
-                head=empty,
+                near=np.zeros(n * k, np.int32),
+                ends=np.zeros(2 * n * k, np.int32),
                 bits=np.zeros((size + 31) // 32 if k else 0, np.uint32),
                 count=np.zeros(1, np.int64),
+                rest=np.ones(3, np.int64),
                 logs=np.zeros(LOGS),
             ),
             [*weighted([kit[m] for m in chosen], weights), *extra(extra_moves)],
