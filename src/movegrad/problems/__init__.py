@@ -2,6 +2,7 @@
 
 from movegrad.problems import routing
 from movegrad.problems.assignment import Assignment
+from movegrad.problems.cvrp import CVRP
 from movegrad.problems.hypercube import Hypercube
 from movegrad.problems.knapsack import Knapsack
 from movegrad.problems.qap import QAP
@@ -9,4 +10,4 @@ from movegrad.problems.routing import PrizeCollectingVRPTW
 from movegrad.problems.top_k import TopK
 from movegrad.problems.tsp import TSP
 
-__all__ = ["QAP", "TSP", "Assignment", "Hypercube", "Knapsack", "PrizeCollectingVRPTW", "TopK", "routing"]
+__all__ = ["CVRP", "QAP", "TSP", "Assignment", "Hypercube", "Knapsack", "PrizeCollectingVRPTW", "TopK", "routing"]

@@ -658,7 +658,7 @@ class TSP(Problem):
     (-8.0, [0, 1, 2, 3, 4])
     """
 
-    cooling = (0.1, 0.002)
+    cooling = (0.2, 0.006)  # random moves change much more than good ones do
 
     def __init__(
         self,
