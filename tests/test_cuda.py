@@ -8,7 +8,7 @@ import pytest
 import movegrad as mg
 from movegrad.cuda import arrays
 from movegrad.engine import BUILD, DRAW, IMPROVE, Options, layout_of
-from movegrad.problems import Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
+from movegrad.problems import CVRP, QAP, TSP, Assignment, Hypercube, Knapsack, PrizeCollectingVRPTW, TopK, routing
 from tests.slow import slow_but_for
 
 torch = pytest.importorskip("torch")
@@ -67,6 +67,12 @@ PROBLEMS = {
     "knapsack": knapsack,
     "guided knapsack": lambda: knapsack(moves=("swap", "flip", "guided swap", "guided flip")),
     "routing": vrp,
+    "tours": lambda: TSP(D, neighbors=4),
+    "tours on arcs": lambda: TSP(D, True, neighbors=4),
+    "routing on edges": lambda: CVRP(np.ones(D), 3.0),
+    "assignment": lambda: Assignment(D),
+    "guided assignment": lambda: Assignment(D, guided=True),
+    "quadratic assignment": lambda: QAP(np.ones((D, D)), np.eye(D), moves=("swap", "3-cycle")),
 }
 FEW = ("hypercube", "guided top-k", "knapsack")
 
