@@ -4,16 +4,16 @@ A solution is the order y of the cities, y[0] = 0, so that no rotation counts tw
 reverse are two solutions with the same T: each undirected tour counts exactly twice, and every law is what it would be if it
 counted once. City 0 stays where it is: what a move turns or shifts is the part without it.
 
-A move is labeled by what it does to the array, and a label can be drawn in few ways, counted here and at y'. A proposal draws one
-of many tickets. Most of them are *candidates*: an edge between near cities, which the move is to put into the tour, and how. With the
-others, x of them, a label is drawn uniformly. Two of the edges that a move takes could have been the candidate, and on the way back
-two of those that it leaves. With c of the two being candidates, the probability of a label is proportional to
+A move is labeled by what it does to the array, and a label can be drawn in few ways, counted here and at y'. With probability p,
+the ``share``, a proposal draws a *candidate*: an edge between near cities, which the move is to put into the tour, and how. Otherwise
+it draws a label uniformly. Two of the edges that a move takes could have been the candidate, and on the way back two of those that it
+leaves. With c of the two being among the m candidates, the probability of a label is
 
-* c + 2x/((n−1)(n−2)) for 2-opt, which reverses y[i..j];
-* c + x/(6(n−L)(n−L−1)) for or-opt, which shifts y[first..last] of L = 1, 2, 3 cities to another gap, turned or not; c counts the edges
-  between the segment and its new neighbors;
-* c + x/(3(n−L)(n−L−1)) for or-opt without turning, where arcs have directions;
-* c(c−1)/2 + x/C(n, 3) for an exchange of two neighboring stretches, which draws two of the three arcs that it takes.
+* pc/2m + 2(1 − p)/((n−1)(n−2)) for 2-opt, which reverses y[i..j];
+* a third of pc/8m + (1 − p)/(2(n−L)(n−L−1)) for or-opt, which shifts y[first..last] of L = 1, 2, 3 cities to another gap, turned or
+  not; c counts the edges between the segment and its new neighbors;
+* a third of pc/2m + (1 − p)/((n−L)(n−L−1)) for or-opt without turning, where arcs have directions;
+* pc(c−1)/2mK + (1 − p)/C(n, 3) for an exchange of two neighboring stretches, which draws two of the three arcs that it takes.
 
 Their logarithms are in ``State.logs``: a ratio is a difference of two of them. Candidates are the K best edges of each city by the
 guide, whichever end has them on its list; or by lists that are given, and then proposals do not depend on θ.
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad._validate import array_of, choices, flag, integer_in, positive, sequence, shown
-from movegrad.engine import integer, jit, outline
+from movegrad.engine import coin, integer, jit, outline
 from movegrad.problem import Move, Problem
 from movegrad.problems._binary import extra, weighted
 from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
@@ -40,7 +40,6 @@ ROUNDS = 50  # of local search over all cities, at most
 TWO_OPT, OR_OPT = 0, 3  # where their logarithms begin in State.logs: by the number of candidates, and by the length
 EXCHANGE = OR_OPT + 3 * LONGEST
 LOGS = EXCHANGE + 4
-TWO_OPT_REST, OR_OPT_REST, EXCHANGE_REST = 0, 1, 2  # in State.rest
 
 
 class Data(NamedTuple):
@@ -59,7 +58,6 @@ class State(NamedTuple):
     ends: np.ndarray  # (2n·K,) of candidate e: 2e and 2e + 1, tail and head of an arc
     bits: np.ndarray  # one for each entry of θ: is it a candidate?
     count: np.ndarray  # (1,) m, the number of candidates
-    rest: np.ndarray  # (3,) by move: x, the number of tickets for uniform draws
     logs: np.ndarray  # (LOGS,)
 
 
@@ -126,9 +124,9 @@ def stretch(n, p, q, after):
 
 @jit
 def propose_two_opt(data, state, rng):
-    n, tickets = len(state.y), 2 * state.count[0]
-    drawn = integer(rng, tickets + state.rest[TWO_OPT_REST])
-    if drawn < tickets:
+    n, m = len(state.y), state.count[0]
+    if m > 0 and coin(rng, data.share):
+        drawn = integer(rng, 2 * m)
         p, q = np.int64(state.pos[state.ends[drawn & -2]]), np.int64(state.pos[state.ends[drawn | 1]])
         i, j = stretch(n, p, q, drawn & 1)
         if i >= j:
@@ -200,9 +198,9 @@ def draw_shift(state, rng):
 
 @jit
 def propose_or_opt(data, state, rng):
-    tickets = 8 * LONGEST * state.count[0]
-    drawn = integer(rng, tickets + state.rest[OR_OPT_REST])
-    if drawn < tickets:
+    m = state.count[0]
+    if m > 0 and coin(rng, data.share):
+        drawn = integer(rng, 8 * LONGEST * m)
         way, more = drawn // LONGEST, drawn % LONGEST
         leads, after = (way >> 1) & 1, way & 1  # the city is the first of the segment; the gap is after the other one
         p, q = np.int64(state.pos[state.ends[way >> 2]]), np.int64(state.pos[state.ends[(way >> 2) ^ 1]])
@@ -261,9 +259,9 @@ def shift(state, first, last, g):
 
 @jit
 def propose_shift(data, state, rng):
-    tickets = 2 * LONGEST * state.count[0]
-    drawn = integer(rng, tickets + state.rest[OR_OPT_REST])
-    if drawn < tickets:
+    m = state.count[0]
+    if m > 0 and coin(rng, data.share):
+        drawn = integer(rng, 2 * LONGEST * m)
         way, more = drawn // LONGEST, drawn % LONGEST
         leads = way & 1  # the segment begins with the head, after the tail; or it ends with the tail, before the head
         p, q = np.int64(state.pos[state.ends[way]]), np.int64(state.pos[state.ends[way ^ 1]])
@@ -307,10 +305,9 @@ def in_order(i, j, k):
 @jit
 def propose_exchange(data, state, rng):
     n, k = len(state.y), len(state.near) // len(state.y)
-    tickets = k * state.count[0]
-    drawn = integer(rng, tickets + state.rest[EXCHANGE_REST])
-    if drawn < tickets:
-        e, near_one = drawn // k, drawn % k
+    m = state.count[0]
+    if m > 0 and coin(rng, data.share):
+        e, near_one = integer(rng, m), integer(rng, k)
         one, two = np.int64(state.pos[state.ends[2 * e]]), gap_beside(state, np.int64(state.pos[state.ends[2 * e + 1]]), 0)
         three = gap_beside(state, np.int64(state.pos[state.near[at(state, two) * k + near_one]]), 0)
         around = np.int64(one < two) + np.int64(two < three) + np.int64(three < one)
@@ -385,19 +382,16 @@ def add_candidate(state, entry, a, b):
 
 @jit
 def fill_logs(data, state, directed):
-    """Numbers of tickets, and logarithms of the probabilities of labels but for factors that are the same on the way back."""
-    n, k, m = len(state.y), len(state.near) // len(state.y), state.count[0]
-    other = (1.0 - data.share) / data.share
-    state.rest[TWO_OPT_REST] = 1 + np.int64(2 * m * other)
-    state.rest[OR_OPT_REST] = 1 + np.int64((2 if directed else 8) * LONGEST * m * other)
-    state.rest[EXCHANGE_REST] = 1 + np.int64(k * m * other)
+    """Logarithms of the probabilities of labels, but for factors that are the same on the way back."""
+    n, m, k = len(state.y), float(state.count[0]), float(len(state.near) // len(state.y))
+    near, other, ways = data.share / m, 1.0 - data.share, 2.0 if directed else 8.0
     for c in range(3):
-        state.logs[TWO_OPT + c] = log(c + 2.0 * state.rest[TWO_OPT_REST] / ((n - 1.0) * (n - 2.0)))
+        state.logs[TWO_OPT + c] = log(near * c / 2.0 + other * 2.0 / ((n - 1.0) * (n - 2.0)))
         for length in range(1, min(LONGEST, n - 2) + 1):
-            labels = (1.0 if directed else 2.0) * LONGEST * (n - length) * (n - length - 1.0)
-            state.logs[OR_OPT + 3 * (length - 1) + c] = log(c + state.rest[OR_OPT_REST] / labels)
+            labels = (1.0 if directed else 2.0) * (n - length) * (n - length - 1.0)
+            state.logs[OR_OPT + 3 * (length - 1) + c] = log(near * c / ways + other / labels)
     for c in range(4):
-        state.logs[EXCHANGE + c] = log(c * (c - 1) / 2.0 + 6.0 * state.rest[EXCHANGE_REST] / (n * (n - 1.0) * (n - 2.0)))
+        state.logs[EXCHANGE + c] = log(near * c * (c - 1) / 2.0 / k + other * 6.0 / (n * (n - 1.0) * (n - 2.0)))
 
 
 @outline
@@ -413,8 +407,6 @@ def fill(data, guide, state, directed):
         state.bits[e] = 0
     for e in range(len(state.near)):
         state.near[e] = state.ends[2 * e] = state.ends[2 * e + 1] = -1
-    for e in range(len(state.rest)):
-        state.rest[e] = 1
     if k == 0:
         return
     if len(data.lists) > 0:
@@ -689,7 +681,6 @@ class TSP(Problem):
                 ends=np.zeros(2 * n * k, np.int32),
                 bits=np.zeros((size + 31) // 32 if k else 0, np.uint32),
                 count=np.zeros(1, np.int64),
-                rest=np.ones(3, np.int64),
                 logs=np.zeros(LOGS),
             ),
             [*weighted([kit[m] for m in chosen], weights), *extra(extra_moves)],
