@@ -25,9 +25,8 @@ def matrix_of(value: Any, name: str, n: int) -> Any:
     array = value if is_tensor(value) else doubles(array_of(value, name))
     if tuple(array.shape[-2:]) != (n, n):
         raise ValueError(f"{name} must have two last axes of {n} entries, got shape {tuple(array.shape)}.")
-    if isinstance(array, np.ndarray):
-        if not (np.abs(array) <= LARGEST).all():
-            raise too_large(array, name)
+    if isinstance(array, np.ndarray) and not (np.abs(array) <= LARGEST).all():
+        raise too_large(array, name)
     return array
 
 

@@ -1,9 +1,9 @@
 """Assignments of n rows to n columns, with moves that exchange the columns of two or three rows.
 
-A solution y is a permutation: row i has column y[i]. The draws of a swap of rows i and j and of a cycle of rows i, j, k are uniform,
-and the same rows lead back: their ratios are 1. The guided swap draws a row and a column for it together, (i, c) with probability
-w_ic ∝ e^(θ_ic/β) within each row; the owner j of c takes what i had. The same swap is drawn as (j, y[i]), so that its probability is
-w_i,y[j] + w_j,y[i], and on the way back w_i,y[i] + w_j,y[j]: the ratio is theirs.
+A solution y is a permutation: row i has column y[i]. The draws of a swap of rows i and j and of a cycle of rows i, j, k are
+uniform, and the same rows lead back: their ratios are 1. The guided swap draws a row and a column for it together, (i, c) with
+probability w_ic ∝ e^(θ_ic/β) within each row; the owner j of c takes what i had. The same swap is drawn as (j, y[i]), so that its
+probability is w_i,y[j] + w_j,y[i], and on the way back w_i,y[i] + w_j,y[j]: the ratio is theirs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class State(NamedTuple):
     cumulative: np.ndarray
 
 
-# --- swap the columns of two rows --------------------------------------------------------------------------------------------
+# --- swap the columns of two rows -------------------------------------------------------------------------------------
 
 
 @jit
@@ -72,7 +72,7 @@ def apply_swap_if(data, state, move, accepted):
     state.y[j] ^= other
 
 
-# --- a cycle of three rows: i takes the column of j, j that of k, k that of i ------------------------------------------------------
+# --- a cycle of three rows: i takes the column of j, j that of k, k that of i -----------------------------------------
 
 
 @jit
@@ -108,7 +108,7 @@ def apply_cycle_if(data, state, move, accepted):
     state.y[k] = c ^ ((c ^ a) & -accepted)
 
 
-# --- a swap guided by θ ----------------------------------------------------------------------------------------------------------
+# --- a swap guided by θ -----------------------------------------------------------------------------------------------
 
 
 @jit
@@ -175,7 +175,7 @@ MOVES_BESIDE_GUIDED = {
 }
 
 
-# --- the set ---------------------------------------------------------------------------------------------------------------------
+# --- the set ----------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -208,7 +208,7 @@ def random(data, rng, y):
         y[i], y[other] = y[other], y[i]
 
 
-# --- where chains begin ----------------------------------------------------------------------------------------------------------
+# --- where chains begin -----------------------------------------------------------------------------------------------
 
 
 @jit
@@ -278,7 +278,7 @@ def build(gain: Jitted) -> Jitted:
     return greedy
 
 
-# --- φ as a function of the permutation ----------------------------------------------------------------------------------------------
+# --- φ as a function of the permutation -------------------------------------------------------------------------------
 
 
 @cache
@@ -317,7 +317,7 @@ def _phi(phi: Any, moves: list[Move]) -> tuple[Jitted | None, list[Move], Jitted
     return total_of(phi), [replace(m, gain=cycle if m.name == "3-cycle" else swap) for m in moves], swap
 
 
-# --- the problem -------------------------------------------------------------------------------------------------------------------
+# --- the problem ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,9 +405,10 @@ class Permuting(Problem):
 class Assignment(Permuting):
     """Permutations of n columns; T(y) is the permutation matrix, and θ says what each pair of a row and a column is worth.
 
-    For the best assignment by a linear objective alone an exact solver is the better layer: ``scipy.optimize.linear_sum_assignment``
-    takes O(n³). A chain pays where there is more to it: a law on permutations and its marginals (sums of permanents, for which no
-    fast way is known), a term φ of the whole permutation, moves of your own that keep more constraints.
+    For the best assignment by a linear objective alone an exact solver is the better layer:
+    ``scipy.optimize.linear_sum_assignment`` takes O(n³). A chain pays where there is more to it: a law on permutations and its
+    marginals (permanents, for which no fast way is known), a term φ of the whole permutation, another T, moves of your own that keep
+    more constraints.
 
     Parameters
     ----------
@@ -457,9 +458,7 @@ class Assignment(Permuting):
         term, own, gain = _phi(phi, [kit[m] for m in chosen])
         super().__init__(
             Data(0.0 if beta is None else positive(beta, "beta")),
-            State(
-                np.arange(n, dtype=np.int32), np.zeros(n if guided else 0, np.int32), np.zeros(n * n if guided else 0)
-            ),
+            State(np.arange(n, dtype=np.int32), np.zeros(n if guided else 0, np.int32), np.zeros(n * n if guided else 0)),
             [*weighted(own, weights), *extra(extra_moves)],
             n * n,
             prepare=prepare_guided if guided else None,
@@ -545,5 +544,3 @@ class Permanent(NamedTuple):
             out.reshape(n, -1, self.n)[..., i] = drawn
             taken = taken | 1 << drawn
         return out
-
-

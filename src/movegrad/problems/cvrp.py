@@ -1,8 +1,8 @@
 """Capacitated vehicle routing: routes that serve everybody, with θ on the undirected edges between customers and the depot.
 
-The set and the draws are those of :mod:`movegrad.problems.routing`, without windows and without requests that may be left out, so that
-the ratios are the same. What differs is T, which counts edges, and that a move is feasible if the loads are. An edge between the depot
-and a customer is driven twice where the customer has a route of its own.
+The set and the draws are those of :mod:`movegrad.problems.routing`, without windows and without requests that may be left out, so
+that the ratios are the same. What differs is T, which counts edges, and that a move is feasible if the loads are. An edge between
+the depot and a customer is driven twice where the customer has a route of its own.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Data(NamedTuple):
     order: np.ndarray  # (n,) customers by their demand, the greatest first
 
 
-# --- what moves change, and when they fit -----------------------------------------------------------------------------------------
+# --- what moves change, and when they fit -----------------------------------------------------------------------------
 
 
 @jit
@@ -155,7 +155,7 @@ EDGE_MOVES = {
 }
 
 
-# --- the set ---------------------------------------------------------------------------------------------------------------------
+# --- the set ----------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -179,14 +179,14 @@ def random(data, rng, solution):
         solution[i] = data.packing[i]
 
 
-# --- where chains begin ----------------------------------------------------------------------------------------------------------
+# --- where chains begin -----------------------------------------------------------------------------------------------
 
 
 @cache
 def attempt(name: str) -> Jitted:
     """Make this move if it gains, for θ = guide, and fits."""
-    move_of = EDGE_MOVES[name]
-    change, count, feasible, apply = move_of.change, int(move_of.changes), move_of.feasible, move_of.apply  # type: ignore[arg-type]
+    of = EDGE_MOVES[name]
+    change, count, feasible, apply = of.change, of.changes, of.feasible or always, of.apply
 
     @jit
     def made(data, guide, state, move):
@@ -247,9 +247,8 @@ def improve(data, guide, state):
     for _ in range(ROUNDS):
         better = False
         for i in range(1, len(state.next)):
-            if try_relocate(data, guide, state, i, i, 0, 0):
-                better = True
-            elif state.next[i] != 0 and split(data, guide, state, (i, np.int64(state.next[i]))):
+            after = np.int64(state.next[i])
+            if try_relocate(data, guide, state, i, i, 0, 0) or (after != 0 and split(data, guide, state, (i, after))):
                 better = True
             for k in range(data.near.shape[1]):
                 if try_pair(data, guide, state, i, np.int64(data.near[i, k])):
@@ -305,15 +304,15 @@ def greedy(data, guide, state):
     improve(data, guide, state)
 
 
-# --- the problem -------------------------------------------------------------------------------------------------------------------
+# --- the problem ------------------------------------------------------------------------------------------------------
 
 
 class CVRP(RoutingProblem):
     """Routes from a depot that serve n customers, none with more than the capacity; T(y) counts how often each edge is driven.
 
-    θ has an entry for each undirected edge between the n + 1 nodes, of which 0 is the depot: d = n(n+1)/2, a lower triangle row after
-    row; :meth:`theta` makes it of a matrix, and the best plan for θ = −distances is the shortest. Solutions are arrays (n+1,): the
-    customer after each one, 0 after the last of a route; where solutions are asked for, a list of routes will do. Routes have no
+    θ has an entry for each undirected edge between the n + 1 nodes, of which 0 is the depot: d = n(n+1)/2, a lower triangle row
+    after row; :meth:`theta` makes it of a matrix, and the best plan for θ = −distances is the shortest. Solutions are arrays (n+1,):
+    the customer after each one, 0 after the last of a route; where solutions are asked for, a list of routes will do. Routes have no
     order, but a direction: one of two or more customers and its reverse are two solutions with the same T.
 
     Parameters

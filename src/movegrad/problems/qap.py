@@ -161,7 +161,9 @@ class QAP(Permuting):
 def _square(value: Any, name: str) -> np.ndarray:
     array = array_of(value, name)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or len(array) < 2 or array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be a square matrix of numbers with at least 2 rows, got shape {array.shape} of {array.dtype}.")
+        raise ValueError(
+            f"{name} must be a square matrix of numbers with at least 2 rows, got shape {array.shape} of {array.dtype}."
+        )
     array = doubles(array)
     if not (np.abs(array) <= _LARGEST).all():
         bad = array[~(np.abs(array) <= _LARGEST)][0]
