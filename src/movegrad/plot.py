@@ -178,7 +178,7 @@ def tour(
     on_map.plot(*places[1:].T, "o", color="white", markeredgecolor=COLORS[0], markersize=5, zorder=2)
     on_map.plot(*places[0], "s", color="black", markersize=7, zorder=3)
     on_map.set(aspect="equal", xticks=[], yticks=[])
-    figure = on_map.figure
+    figure: Any = on_map.figure
     length = float(np.linalg.norm(np.diff(closed, axis=0), axis=1).sum())
     figure.suptitle(f"{len(order)} cities, {length:,.6g} on the map" if title is None else title)
     if path is not None:
@@ -254,7 +254,7 @@ def places(instance: Instance) -> np.ndarray:
     return vectors[:, [-1, -2]] * np.sqrt(np.maximum(values[[-1, -2]], 0.0))
 
 
-# --- the map -----------------------------------------------------------------------------------------------------------------
+# --- the map ----------------------------------------------------------------------------------------------------------
 
 
 def _draw_map(axes: Any, instance: Instance, plan: list[list[int]], prizes: np.ndarray | None) -> None:
@@ -345,7 +345,7 @@ def _legend(instance: Instance, owner: np.ndarray, prizes: np.ndarray | None) ->
     return out if prizes is None else [*out, Line2D([], [], linestyle="", label="area: prize")]
 
 
-# --- the times ---------------------------------------------------------------------------------------------------------------
+# --- the times --------------------------------------------------------------------------------------------------------
 
 
 def _draw_times(axes: Any, instance: Instance, plan: list[list[int]]) -> None:
@@ -430,7 +430,7 @@ _TIMES = [
 ]
 
 
-# --- around it -----------------------------------------------------------------------------------------------------------------
+# --- around it --------------------------------------------------------------------------------------------------------
 
 _SMALL = {
     "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 6, "fontsize": 7.5, "frameon": False, "handletextpad": 0.4,

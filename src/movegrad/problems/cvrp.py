@@ -8,7 +8,7 @@ the depot and a customer is driven twice where the customer has a route of its o
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -186,7 +186,7 @@ def random(data, rng, solution):
 def attempt(name: str) -> Jitted:
     """Make this move if it gains, for θ = guide, and fits."""
     of = EDGE_MOVES[name]
-    change, count, feasible, apply = of.change, of.changes, of.feasible or always, of.apply
+    change, count, feasible, apply = of.change, cast(int, of.changes), of.feasible or always, of.apply
 
     @jit
     def made(data, guide, state, move):

@@ -1,7 +1,7 @@
 """Quadratic assignment: the permutations of :mod:`movegrad.problems.assignment`, with φ(y) = −Σ flow[i, j]·distance[y[i], y[j]].
 
-Where one of the matrices is symmetric, the other may as well be, and half of the sum says it all. A swap changes what two rows and two
-columns say: O(n).
+Where one of the matrices is symmetric, the other may as well be, and half of the sum says it all. A swap changes what two rows and
+two columns say: O(n).
 """
 
 from collections.abc import Sequence
@@ -95,8 +95,8 @@ QAP_MOVES = {"swap": replace(MOVES["swap"], gain=gain_swap), "3-cycle": replace(
 class QAP(Permuting):
     """Quadratic assignment: facility i goes to location y[i], and what flows between facilities travels.
 
-    The objective is ⟨θ, T(y)⟩ − Σ flow[i, j]·distance[y[i], y[j]], where T(y) is the permutation matrix: θ has n² entries, row by row,
-    and says what it is worth that a facility has a location; zeros for the problem as such.
+    The objective is ⟨θ, T(y)⟩ − Σ flow[i, j]·distance[y[i], y[j]], where T(y) is the permutation matrix: θ has n² entries, row by
+    row, and says what it is worth that a facility has a location; zeros for the problem as such.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class QAP(Permuting):
         if symmetric:
             matrices = [0.5 * (m + m.T) for m in matrices]
         super().__init__(
-            Data(*matrices, *(np.ascontiguousarray(m.T) for m in matrices), int(symmetric)),
+            Data(matrices[0], matrices[1], matrices[0].T.copy(), matrices[1].T.copy(), int(symmetric)),
             State(np.arange(n, dtype=np.int32)),
             [*weighted([QAP_MOVES[m] for m in chosen_moves(moves, n)], weights), *extra(extra_moves)],
             n * n,

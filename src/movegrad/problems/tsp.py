@@ -5,9 +5,9 @@ reverse are two solutions with the same T: each undirected tour counts exactly t
 counted once. City 0 stays where it is: what a move turns or shifts is the part without it.
 
 A move is labeled by what it does to the array, and a label can be drawn in few ways, counted here and at y'. With probability p,
-the ``share``, a proposal draws a *candidate*: an edge between near cities, which the move is to put into the tour, and how. Otherwise
-it draws a label uniformly. Two of the edges that a move takes could have been the candidate, and on the way back two of those that it
-leaves. With c of the two being among the m candidates, the probability of a label is
+the ``share``, a proposal draws a *candidate*: an edge between near cities, which the move is to put into the tour, and how.
+Otherwise it draws a label uniformly. Two of the edges that a move takes could have been the candidate, and on the way back two of
+those that it leaves. With c of the two being among the m candidates, the probability of a label is
 
 * pc/2m + 2(1 − p)/((n−1)(n−2)) for 2-opt, which reverses y[i..j];
 * a third of pc/8m + (1 − p)/(2(n−L)(n−L−1)) for or-opt, which shifts y[first..last] of L = 1, 2, 3 cities to another gap, turned or
@@ -57,7 +57,7 @@ class State(NamedTuple):
     near: np.ndarray  # (n·K,) by city: the best first
     ends: np.ndarray  # (2n·K,) of candidate e: 2e and 2e + 1, tail and head of an arc
     bits: np.ndarray  # one for each entry of θ: is it a candidate?
-    count: np.ndarray  # (1,) m, the number of candidates
+    many: np.ndarray  # (1,) m, the number of candidates
     logs: np.ndarray  # (LOGS,)
 
 
@@ -96,7 +96,7 @@ def reverse(state, first, last):
         last -= 1
 
 
-# --- 2-opt: reverse y[i..j] -----------------------------------------------------------------------------------------------
+# --- 2-opt: reverse y[i..j] -------------------------------------------------------------------------------------------
 #
 # A move is (i, j) and the entries of the two edges left and the two taken. The first of these joins y[i−1] and y[j], the other
 # y[i] and y[j+1]: a candidate is the one or the other.
@@ -108,7 +108,7 @@ def two_opt(state, i, j):
     a, b, c, d = at(state, i - 1), at(state, i), at(state, j), at(state, j + 1)
     left, last, first, second = edge(a, b), edge(c, d), edge(a, c), edge(b, d)
     log_ratio = 0.0
-    if state.count[0] > 0:
+    if state.many[0] > 0:
         log_ratio = state.logs[near(state, left) + near(state, last)] - state.logs[near(state, first) + near(state, second)]
     return (i, j, left, last, first, second), log_ratio
 
@@ -124,7 +124,7 @@ def stretch(n, p, q, after):
 
 @jit
 def propose_two_opt(data, state, rng):
-    n, m = len(state.y), state.count[0]
+    n, m = len(state.y), state.many[0]
     if m > 0 and coin(rng, data.share):
         drawn = integer(rng, 2 * m)
         p, q = np.int64(state.pos[state.ends[drawn & -2]]), np.int64(state.pos[state.ends[drawn | 1]])
@@ -147,7 +147,7 @@ def apply_two_opt(data, state, move):
     reverse(state, move[0], move[1])
 
 
-# --- or-opt: y[first..last] to the gap after position g ---------------------------------------------------------------------
+# --- or-opt: y[first..last] to the gap after position g ---------------------------------------------------------------
 #
 # A move is (first, last, g, turned) and the entries of the three edges left and the three taken.
 
@@ -168,7 +168,7 @@ def or_opt(state, first, last, g, turned):
     left, last_left, third = edge(before, a), edge(b, behind), edge(c, d)
     taken, last_taken, closed = edge(c, head), edge(tail, d), edge(before, behind)
     log_ratio, row = 0.0, OR_OPT + 3 * (last - first)
-    if state.count[0] > 0:
+    if state.many[0] > 0:
         log_ratio = state.logs[row + near(state, left) + near(state, last_left)]
         log_ratio -= state.logs[row + near(state, taken) + near(state, last_taken)]
     return (first, last, g, turned, left, last_left, third, taken, last_taken, closed), log_ratio
@@ -198,7 +198,7 @@ def draw_shift(state, rng):
 
 @jit
 def propose_or_opt(data, state, rng):
-    m = state.count[0]
+    m = state.many[0]
     if m > 0 and coin(rng, data.share):
         drawn = integer(rng, 8 * LONGEST * m)
         way, more = drawn // LONGEST, drawn % LONGEST
@@ -240,7 +240,7 @@ def apply_or_opt(data, state, move):
         put(state, to + length - 1, a if turned else b)
 
 
-# --- the same without turning, for directed arcs ------------------------------------------------------------------------------
+# --- the same without turning, for directed arcs ----------------------------------------------------------------------
 
 
 @jit
@@ -251,7 +251,7 @@ def shift(state, first, last, g):
     left, last_left, third = arc(state, before, a), arc(state, b, behind), arc(state, c, d)
     taken, last_taken, closed = arc(state, c, a), arc(state, b, d), arc(state, before, behind)
     log_ratio, row = 0.0, OR_OPT + 3 * (last - first)
-    if state.count[0] > 0:
+    if state.many[0] > 0:
         log_ratio = state.logs[row + near(state, left) + near(state, last_left)]
         log_ratio -= state.logs[row + near(state, taken) + near(state, last_taken)]
     return (first, last, g, 0, left, last_left, third, taken, last_taken, closed), log_ratio
@@ -259,7 +259,7 @@ def shift(state, first, last, g):
 
 @jit
 def propose_shift(data, state, rng):
-    m = state.count[0]
+    m = state.many[0]
     if m > 0 and coin(rng, data.share):
         drawn = integer(rng, 2 * LONGEST * m)
         way, more = drawn // LONGEST, drawn % LONGEST
@@ -276,10 +276,10 @@ def propose_shift(data, state, rng):
     return shift(state, first, last, g)
 
 
-# --- exchange y[i..j−1] and y[j..k−1] ---------------------------------------------------------------------------------------------
+# --- exchange y[i..j−1] and y[j..k−1] ---------------------------------------------------------------------------------
 #
-# A move is (i, j, k) and the entries of the three arcs left and the three taken. With cuts after the positions i−1, j−1 and k−1, each
-# arc taken goes from before a cut to behind the next one, so that any two of them say the third.
+# A move is (i, j, k) and the entries of the three arcs left and the three taken. With cuts after the positions i−1, j−1 and k−1,
+# each arc taken goes from before a cut to behind the next one, so that any two of them say the third.
 
 
 @jit
@@ -289,7 +289,7 @@ def exchange(state, i, j, k):
     left, second_left, third_left = arc(state, a, b), arc(state, c, d), arc(state, e, f)
     taken, second, third = arc(state, a, d), arc(state, c, f), arc(state, e, b)
     log_ratio = 0.0
-    if state.count[0] > 0:
+    if state.many[0] > 0:
         log_ratio = state.logs[EXCHANGE + near(state, left) + near(state, second_left) + near(state, third_left)]
         log_ratio -= state.logs[EXCHANGE + near(state, taken) + near(state, second) + near(state, third)]
     return (i, j, k, left, second_left, third_left, taken, second, third), log_ratio
@@ -305,7 +305,7 @@ def in_order(i, j, k):
 @jit
 def propose_exchange(data, state, rng):
     n, k = len(state.y), len(state.near) // len(state.y)
-    m = state.count[0]
+    m = state.many[0]
     if m > 0 and coin(rng, data.share):
         e, near_one = integer(rng, m), integer(rng, k)
         one, two = np.int64(state.pos[state.ends[2 * e]]), gap_beside(state, np.int64(state.pos[state.ends[2 * e + 1]]), 0)
@@ -352,7 +352,7 @@ DIRECTED_MOVES = {
 }
 
 
-# --- candidates ------------------------------------------------------------------------------------------------------------------
+# --- candidates -------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -376,14 +376,14 @@ def add_candidate(state, entry, a, b):
     """Once, whichever end lists it."""
     if near(state, entry) == 0:
         state.bits[entry >> 5] |= np.uint32(1 << (entry & 31))
-        state.ends[2 * state.count[0]], state.ends[2 * state.count[0] + 1] = a, b
-        state.count[0] += 1
+        state.ends[2 * state.many[0]], state.ends[2 * state.many[0] + 1] = a, b
+        state.many[0] += 1
 
 
 @jit
 def fill_logs(data, state, directed):
     """Logarithms of the probabilities of labels, but for factors that are the same on the way back."""
-    n, m, k = len(state.y), float(state.count[0]), float(len(state.near) // len(state.y))
+    n, m, k = len(state.y), float(state.many[0]), float(len(state.near) // len(state.y))
     near, other, ways = data.share / m, 1.0 - data.share, 2.0 if directed else 8.0
     for c in range(3):
         state.logs[TWO_OPT + c] = log(near * c / 2.0 + other * 2.0 / ((n - 1.0) * (n - 2.0)))
@@ -400,7 +400,7 @@ def fill(data, guide, state, directed):
     n, k = len(state.y), len(state.near) // len(state.y)
     for p in range(n):
         state.pos[state.y[p]] = p
-    state.count[0] = 0
+    state.many[0] = 0
     for e in range(len(state.logs)):
         state.logs[e] = 0.0
     for e in range(len(state.bits)):
@@ -411,8 +411,8 @@ def fill(data, guide, state, directed):
         return
     if len(data.lists) > 0:
         for a in range(n):
-            for b in range(k):
-                state.near[a * k + b] = data.lists[a, b]
+            for p in range(k):
+                state.near[a * k + p] = data.lists[a, p]
     else:
         for a in range(n):
             for b in range(n if directed else a):
@@ -423,8 +423,8 @@ def fill(data, guide, state, directed):
                     offer(state, guide[edge(a, b)], guide, 0, b, a)
     for a in range(n):
         for p in range(k):
-            b = np.int64(state.near[a * k + p])
-            add_candidate(state, arc(state, a, b) if directed else edge(a, b), a, b)
+            other = np.int64(state.near[a * k + p])
+            add_candidate(state, arc(state, a, other) if directed else edge(a, other), a, other)
     fill_logs(data, state, directed)
 
 
@@ -438,7 +438,7 @@ def prepare_directed(data, guide, temperature, state):
     fill(data, guide, state, 1)
 
 
-# --- the set -----------------------------------------------------------------------------------------------------------------------
+# --- the set ----------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -478,7 +478,7 @@ def random(data, rng, y):
         y[p], y[other] = y[other], y[p]
 
 
-# --- where chains begin ----------------------------------------------------------------------------------------------------------
+# --- where chains begin -----------------------------------------------------------------------------------------------
 
 
 @jit
@@ -591,7 +591,7 @@ def greedy_directed(data, guide, state):
     search(data, guide, state, 1)
 
 
-# --- the problem -----------------------------------------------------------------------------------------------------------------
+# --- the problem ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -612,8 +612,8 @@ class TSP(Problem):
     """Tours through n cities; T(y) says which edges are used, and the best tour for θ = −distances is the shortest.
 
     θ has an entry for each undirected edge, d = n(n−1)/2, a lower triangle row after row; with ``asymmetric=True`` one for each
-    arc, d = n², row by row, where the diagonal counts for nothing. :meth:`theta` makes θ of a matrix. Solutions are arrays (n,), the
-    order of the cities, the first of which is 0; where solutions are asked for, a tour as a list may begin anywhere.
+    arc, d = n², row by row, where the diagonal counts for nothing. :meth:`theta` makes θ of a matrix. Solutions are arrays (n,),
+    the order of the cities, the first of which is 0; where solutions are asked for, a tour as a list may begin anywhere.
 
     Parameters
     ----------
@@ -680,7 +680,7 @@ class TSP(Problem):
                 near=np.zeros(n * k, np.int32),
                 ends=np.zeros(2 * n * k, np.int32),
                 bits=np.zeros((size + 31) // 32 if k else 0, np.uint32),
-                count=np.zeros(1, np.int64),
+                many=np.zeros(1, np.int64),
                 logs=np.zeros(LOGS),
             ),
             [*weighted([kit[m] for m in chosen], weights), *extra(extra_moves)],
