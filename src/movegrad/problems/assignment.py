@@ -407,8 +407,8 @@ class Assignment(Permuting):
 
     For the best assignment by a linear objective alone an exact solver is the better layer:
     ``scipy.optimize.linear_sum_assignment`` takes O(n³). A chain pays where there is more to it: a law on permutations and its
-    marginals (permanents, for which no fast way is known), a term φ of the whole permutation, another T, moves of your own that keep
-    more constraints.
+    marginals (permanents, for which no fast way is known), a term φ of the whole permutation, another T, moves of your own that
+    keep more constraints.
 
     Parameters
     ----------

@@ -311,9 +311,9 @@ class CVRP(RoutingProblem):
     """Routes from a depot that serve n customers, none with more than the capacity; T(y) counts how often each edge is driven.
 
     θ has an entry for each undirected edge between the n + 1 nodes, of which 0 is the depot: d = n(n+1)/2, a lower triangle row
-    after row; :meth:`theta` makes it of a matrix, and the best plan for θ = −distances is the shortest. Solutions are arrays (n+1,):
-    the customer after each one, 0 after the last of a route; where solutions are asked for, a list of routes will do. Routes have no
-    order, but a direction: one of two or more customers and its reverse are two solutions with the same T.
+    after row; :meth:`theta` makes it of a matrix, and the best plan for θ = −distances is the shortest. Solutions are arrays
+    (n+1,): the customer after each one, 0 after the last of a route; where solutions are asked for, a list of routes will do.
+    Routes have no order, but a direction: one of two or more customers and its reverse are two solutions with the same T.
 
     Parameters
     ----------
