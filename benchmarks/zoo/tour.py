@@ -20,6 +20,7 @@ from rich.console import Console
 
 import movegrad as mg
 from movegrad.problems import CVRP, QAP, TSP, Assignment, Hypercube
+from movegrad.problems.routing import Instance
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from report import Row, save, table
@@ -144,7 +145,7 @@ def tours(folder: Path, seconds: float, seeds: int, largest: int) -> Iterator[Ro
         found = [-float(mg.solve(problem, theta, time_limit=seconds, seed=s).objective) for s in range(seeds)]
         target = "≤ 3" if len(matrix) <= 1_002 else ""
         yield Row(f"{name}, {seconds:g} s", "% above optimal", [gap(v, best) for v in found], target)
-        if (other := with_pyvrp(matrix, None, 1, 0, seconds)) is not None:
+        if (other := with_pyvrp(matrix, None, 1, 1.0, seconds)) is not None:
             yield Row(f"{name}, {seconds:g} s, PyVRP", "% above optimal", [gap(other, best)])
 
 
@@ -180,19 +181,18 @@ def routes(seconds: float, seeds: int) -> Iterator[Row]:
 def with_pyvrp(matrix: np.ndarray, demands: Any, vehicles: int, capacity: float, seconds: float) -> float | None:
     """Length of what PyVRP finds; None where it is not installed."""
     try:
-        from pyvrp import Model
+        from pyvrp import solve
         from pyvrp.stop import MaxRuntime
+
+        from movegrad.integrations.pyvrp import fleet, to_pyvrp
     except ImportError:
         return None
-    model = Model()
-    nodes = [model.add_depot(0, 0)]
-    model.add_vehicle_type(vehicles, capacity=int(capacity))
-    nodes += [model.add_client(0, 0, delivery=0 if demands is None else int(demands[i])) for i in range(len(matrix) - 1)]
-    for i, a in enumerate(nodes):
-        for j, b in enumerate(nodes):
-            if i != j:
-                model.add_edge(a, b, distance=int(matrix[i, j]))
-    return float(model.solve(MaxRuntime(seconds), seed=0, display=False).cost())
+    n = len(matrix)
+    loads = np.zeros(n) if demands is None else np.append(0, demands)
+    windows = np.tile([0.0, matrix.max(1).sum()], (n, 1))
+    instance = Instance(matrix, loads, np.zeros(n), windows, capacity, must_serve=np.arange(n) > 0, max_vehicles=vehicles)
+    data = to_pyvrp(instance, vehicles=min(vehicles, fleet(instance)))
+    return float(solve(data, MaxRuntime(seconds), seed=0, display=False).cost())
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from movegrad.engine import jit
 def edge(a, b):
     """Entry of θ and T for the edge between two different nodes."""
     row, column = max(a, b), min(a, b)
-    return row * (row - 1) // 2 + column
+    return (row * (row - 1) >> 1) + column
 
 
 def is_tensor(value: Any) -> bool:

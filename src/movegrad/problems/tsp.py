@@ -35,7 +35,7 @@ from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
 
 NEIGHBORS = 10
 LONGEST = 3  # segment of or-opt
-MOST_CITIES = 40_000  # n² entries have 31 bits
+MOST_CITIES = 2**15 - 1  # numbers of cities have 16 bits, so that what a step reads is near
 ROUNDS = 50  # of local search over all cities, at most
 TWO_OPT, OR_OPT = 0, 3  # where their logarithms begin in State.logs: by the number of candidates, and by the length
 EXCHANGE = OR_OPT + 3 * LONGEST
@@ -131,10 +131,11 @@ def propose_two_opt(data, state, rng):
         i, j = stretch(n, p, q, drawn & 1)
         if i >= j:
             return (i, j, 0, 0, 0, 0), -np.inf
-        return two_opt(state, i, j)
-    i, j = integer(rng, n - 1), integer(rng, n - 2)
-    j += j >= i  # two different ones
-    return two_opt(state, 1 + min(i, j), 1 + max(i, j))
+    else:
+        p, q = integer(rng, n - 1), integer(rng, n - 2)
+        q += q >= p  # two different ones
+        i, j = 1 + min(p, q), 1 + max(p, q)
+    return two_opt(state, i, j)
 
 
 @jit
@@ -208,11 +209,12 @@ def propose_or_opt(data, state, rng):
         last, g, turned = first + more, gap_beside(state, q, after), leads ^ after
         if first <= q <= last or own_gap(state, first, last, g):
             return nowhere(first, last, g, turned)
-        return or_opt(state, first, last, g, turned)
-    first, last, g = draw_shift(state, rng)
-    if last == first - 1:
-        return nowhere(first, last, g, 0)
-    return or_opt(state, first, last, g, integer(rng, 2))
+    else:
+        first, last, g = draw_shift(state, rng)
+        turned = integer(rng, 2)
+        if last < first:
+            return nowhere(first, last, g, turned)
+    return or_opt(state, first, last, g, turned)
 
 
 @jit
@@ -269,10 +271,10 @@ def propose_shift(data, state, rng):
         last, g = first + more, gap_beside(state, q, leads)
         if first <= q <= last or own_gap(state, first, last, g):
             return nowhere(first, last, g, 0)
-        return shift(state, first, last, g)
-    first, last, g = draw_shift(state, rng)
-    if last == first - 1:
-        return nowhere(first, last, g, 0)
+    else:
+        first, last, g = draw_shift(state, rng)
+        if last < first:
+            return nowhere(first, last, g, 0)
     return shift(state, first, last, g)
 
 
@@ -313,12 +315,11 @@ def propose_exchange(data, state, rng):
         around = np.int64(one < two) + np.int64(two < three) + np.int64(three < one)
         if one == two or two == three or three == one or around < 2:  # two of them, or a tour in two parts
             return (0, 0, 0, 0, 0, 0, 0, 0, 0), -np.inf
-        one, two, three = in_order(one, two, three)
-        return exchange(state, one + 1, two + 1, three + 1)
-    one, two, three = integer(rng, n), integer(rng, n - 1), integer(rng, n - 2)
-    two += two >= one
-    three += three >= min(one, two)
-    three += three >= max(one, two)
+    else:
+        one, two, three = integer(rng, n), integer(rng, n - 1), integer(rng, n - 2)
+        two += two >= one
+        three += three >= min(one, two)
+        three += three >= max(one, two)
     one, two, three = in_order(one, two, three)
     return exchange(state, one + 1, two + 1, three + 1)
 
@@ -601,7 +602,7 @@ class Tours:
     n: int
 
     def __call__(self) -> Iterator[np.ndarray]:
-        return (np.array((0, *rest), np.int32) for rest in permutations(range(1, self.n)))
+        return (np.array((0, *rest), np.int16) for rest in permutations(range(1, self.n)))
 
     @property
     def at_least(self) -> int:
@@ -675,10 +676,10 @@ class TSP(Problem):
         super().__init__(
             Data(lists, share),
             State(
-                y=np.arange(n, dtype=np.int32),
-                pos=np.arange(n, dtype=np.int32),
-                near=np.zeros(n * k, np.int32),
-                ends=np.zeros(2 * n * k, np.int32),
+                y=np.arange(n, dtype=np.int16),
+                pos=np.arange(n, dtype=np.int16),
+                near=np.zeros(n * k, np.int16),
+                ends=np.zeros(2 * n * k, np.int16),
                 bits=np.zeros((size + 31) // 32 if k else 0, np.uint32),
                 many=np.zeros(1, np.int64),
                 logs=np.zeros(LOGS),
@@ -823,7 +824,7 @@ class TSP(Problem):
 
 def _lists(neighbors: Any, n: int) -> tuple[np.ndarray, int]:
     """The argument ``neighbors``: lists (n, K), or none, and K."""
-    none = np.zeros((0, 0), np.int32)
+    none = np.zeros((0, 0), np.int16)
     if isinstance(neighbors, (int, np.integer)):
         return none, min(integer_in(neighbors, "neighbors", 0), n - 1)
     lists = array_of(neighbors, "neighbors")
@@ -837,4 +838,4 @@ def _lists(neighbors: Any, n: int) -> tuple[np.ndarray, int]:
     for a in range(n):
         if a in lists[a] or len(set(lists[a].tolist())) < lists.shape[1]:
             raise ValueError(f"neighbors must list other cities, each once, got {lists[a].tolist()} for city {a}.")
-    return lists.astype(np.int32), lists.shape[1]
+    return lists.astype(np.int16), lists.shape[1]
