@@ -10,7 +10,11 @@ import movegrad as mg
 from movegrad.cuda import arrays
 from movegrad.engine import BUILD, DRAW, IMPROVE, Options, layout_of
 from movegrad.problems import (
+    CVRP,
+    QAP,
     QUBO,
+    TSP,
+    Assignment,
     BinaryProgram,
     EnergyScheduling,
     GeneralizedAssignment,
@@ -105,10 +109,18 @@ PROBLEMS = {
     "dense qubo on couplings": lambda: QUBO(np.ones((D, D)), pairs=[(0, 1), (1, 2)]),
     "spins": lambda: Ising(np.diag(np.ones(D - 1), 1), np.ones(D)),
     "cut": lambda: MaxCut(4, [(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0]),
-    "assignment": lambda: GeneralizedAssignment(np.ones((3, 4)), [2, 2, 2], moves=("reassign", "swap", "chain", "guided reassign")),
+    "generalized assignment": lambda: GeneralizedAssignment(
+        np.ones((3, 4)), [2, 2, 2], moves=("reassign", "swap", "chain", "guided reassign")
+    ),
     "scheduling": lambda: EnergyScheduling(
         [2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1, 1], 4, moves=("shift", "move", "relocate", "swap", "guided shift")
     ),
+    "tours": lambda: TSP(D, neighbors=4),
+    "tours on arcs": lambda: TSP(D, True, neighbors=4),
+    "routing on edges": lambda: CVRP(np.ones(D), 3.0),
+    "assignment": lambda: Assignment(D),
+    "guided assignment": lambda: Assignment(D, guided=True),
+    "quadratic assignment": lambda: QAP(np.ones((D, D)), np.eye(D), moves=("swap", "3-cycle")),
 }
 FEW = ("hypercube", "guided top-k", "knapsack")
 

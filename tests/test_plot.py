@@ -13,7 +13,7 @@ from matplotlib import colors
 from matplotlib.figure import Figure
 
 import movegrad as mg
-from movegrad.problems import PrizeCollectingVRPTW
+from movegrad.problems import TSP, PrizeCollectingVRPTW
 from movegrad.problems.routing import Instance
 from tests.slow import slow_but_for
 
@@ -232,3 +232,44 @@ def test_pictures_of_schedules_and_cuts_refuse_what_they_cannot_draw(call, sente
     graph = mg.problems.MaxCut(4, [(0, 1), (1, 2)])
     with pytest.raises(ValueError, match=sentence):
         call(graph, mg.problems.EnergyScheduling([2, 1], [0, 0], [4, 4], [3.0, 5.0], [1, 1], [1], slots=4))
+
+
+# --- tours -------------------------------------------------------------------------------------------------------------------
+
+SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_a_tour_is_drawn_from_city_to_city_and_back(asymmetric, tmp_path):
+    figure = plot.tour(TSP(4, asymmetric), [2, 0, 1, 3], SQUARE, path=tmp_path / "tour.png")
+    line, cities, first = figure.axes[0].lines
+    np.testing.assert_array_equal(line.get_xydata(), np.array(SQUARE)[[0, 1, 3, 2, 0]])
+    np.testing.assert_array_equal(cities.get_xydata(), SQUARE[1:])
+    np.testing.assert_array_equal(first.get_xydata(), SQUARE[:1])
+    assert len(figure.axes[0].texts) == (4 if asymmetric else 0)
+    assert figure.get_suptitle() == f"4 cities, {2 + 2 * 2**0.5:.6g} on the map"
+    assert (tmp_path / "tour.png").stat().st_size > 0
+
+
+def test_a_tour_is_drawn_on_axes_that_are_given():
+    axes = Figure().subplots()
+    assert plot.tour(TSP(4), np.arange(4), SQUARE, axes=axes, title="mine") is axes.figure
+    assert axes.figure.get_suptitle() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((INSTANCE, [0, 1, 2, 3], SQUARE), r"problem must be a TSP, got"),
+        ((TSP(4), [0, 1, 2, 2], SQUARE), r"solution must be a tour, but city 2 is visited 2 times\."),
+        ((TSP(4), [0, 1, 2, 3], SQUARE[:3]), r"coordinates must be finite numbers of shape \(4, 2\), got shape \(3, 2\)\."),
+    ],
+)
+def test_what_is_no_tour_is_not_drawn(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        plot.tour(*arguments)
+
+
+def test_a_tour_is_drawn_on_axes_only():
+    with pytest.raises(ValueError, match=r"axes must be matplotlib axes, got 3\."):
+        plot.tour(TSP(4), [0, 1, 2, 3], SQUARE, axes=3)

@@ -1,4 +1,4 @@
-"""Pictures: a routing plan on a map, and beside it when every stop is served; a schedule; a cut of a graph."""
+"""Pictures: a routing plan on a map, and beside it when every stop is served; a tour on a map; a schedule; a cut of a graph."""
 
 import math
 import os
@@ -24,8 +24,9 @@ from movegrad.problems.energy_scheduling import EnergyScheduling
 from movegrad.problems.qubo import MaxCut
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.problem import encode
+from movegrad.problems.tsp import TSP
 
-__all__ = ["Stop", "cut", "places", "routes", "schedule", "timetable"]
+__all__ = ["Stop", "cut", "places", "routes", "schedule", "timetable", "tour"]
 
 # Told apart with any kind of color vision (Okabe and Ito, 2008; Tol, 2021); with more routes the style of the line changes too.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288", "#882255")
@@ -116,6 +117,73 @@ def routes(
     figure.suptitle(_title(instance, plan, prizes) if title is None else title)
     if instance.requests <= LABELED:
         _number_map(on_map, places(instance), _areas(prizes, instance.requests))
+    if path is not None:
+        _save(figure, Path(path))
+    return figure
+
+
+def tour(
+    problem: TSP,
+    solution: Any,
+    coordinates: Any,
+    *,
+    axes: Any = None,
+    title: str | None = None,
+    path: str | Path | None = None,
+) -> Figure:
+    """A tour as a matplotlib figure: cities where they are, city 0 a square, an arrow on every way where ways have a direction.
+
+    Parameters
+    ----------
+    problem : TSP
+        Of n cities.
+    solution : (n,), or a tour
+        In the set.
+    coordinates : (n, 2)
+        Of the cities.
+    axes : matplotlib axes, optional
+        Those of a new figure by default.
+    title : str, optional
+        By default it counts cities, and says how long the tour is on the map.
+    path : str or Path, optional
+        Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> square = [[0, 0], [1, 0], [1, 1], [0, 1]]
+    >>> mg.plot.tour(mg.problems.TSP(4), [0, 1, 2, 3], square).get_suptitle()
+    '4 cities, 4 on the map'
+    """
+    order = instance_of(problem, "problem", TSP).decode(problem.encode(solution))
+    if reason := problem.complaint(np.array(order)):
+        raise ValueError(f"solution must be a tour, but {reason}.")
+    places = doubles(array_of(coordinates, "coordinates"))
+    if places.shape != (len(order), 2) or not np.isfinite(places).all():
+        raise ValueError(f"coordinates must be finite numbers of shape {(len(order), 2)}, got shape {places.shape}.")
+    if axes is not None and not isinstance(axes, Axes):
+        raise ValueError(f"axes must be matplotlib axes, got {shown(axes)}.")
+    if title is not None:
+        instance_of(title, "title", str)
+    if path is not None and not isinstance(path, (str, Path)):
+        raise ValueError(f"path must be the name of a file, got {shown(path)}.")
+    on_map = Figure(figsize=(5.5, 5.5), layout="constrained").subplots() if axes is None else axes
+    closed = places[[*order, order[0]]]
+    on_map.plot(*closed.T, "-", color=COLORS[0], linewidth=1.2, zorder=1)
+    if problem.asymmetric:
+        for a, b in pairwise(closed):
+            on_map.annotate("", (a + b) / 2, a, arrowprops={"arrowstyle": "->", "color": COLORS[0]})
+    on_map.plot(*places[1:].T, "o", color="white", markeredgecolor=COLORS[0], markersize=5, zorder=2)
+    on_map.plot(*places[0], "s", color="black", markersize=7, zorder=3)
+    on_map.set(aspect="equal", xticks=[], yticks=[])
+    figure: Any = on_map.figure
+    length = float(np.linalg.norm(np.diff(closed, axis=0), axis=1).sum())
+    figure.suptitle(f"{len(order)} cities, {length:,.6g} on the map" if title is None else title)
     if path is not None:
         _save(figure, Path(path))
     return figure
@@ -439,7 +507,7 @@ def _legend(instance: Instance, owner: np.ndarray, prizes: np.ndarray | None) ->
     return out if prizes is None else [*out, Line2D([], [], linestyle="", label="area: prize")]
 
 
-# --- the times ---------------------------------------------------------------------------------------------------------------
+# --- the times --------------------------------------------------------------------------------------------------------
 
 
 def _draw_times(axes: Any, instance: Instance, plan: list[list[int]]) -> None:
@@ -524,7 +592,7 @@ _TIMES = [
 ]
 
 
-# --- around it -----------------------------------------------------------------------------------------------------------------
+# --- around it --------------------------------------------------------------------------------------------------------
 
 _SMALL = {
     "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 6, "fontsize": 7.5, "frameon": False, "handletextpad": 0.4,

@@ -32,77 +32,10 @@ class Marginals(NamedTuple):
     arcs: np.ndarray
 
 
-class PrizeCollectingVRPTW(Problem):
-    """Sets of routes with time windows and capacities that serve all requests that must be served, and any of the others.
+class RoutingProblem(Problem):
+    """What problems on routes share: solutions as lists of routes, and why some are not in the set. ``instance`` is theirs."""
 
-    The objective is Σ θᵢ over the requests served less the cost of driving: θ has one prize for each request, and T(y) says which
-    requests are served. Solutions are arrays (n+1,): the request after each one, 0 after the last of a route, −1 for one that is
-    not served; where solutions are asked for, a list of routes will do, each a list of requests 1..n. Routes have no order.
-
-    Parameters
-    ----------
-    instance : Instance
-        What is to be served, and how far it is.
-    beta : float
-        Temperature of the draw of a second request near the first: weights exp(−d(i,j)/(β max_k d(i,k))), d as in
-        :func:`movegrad.problems.routing.proximity`. Small: only the nearest.
-    moves : sequence of str
-        Any of "relocate", "relocate pair", "swap", "swap pair", "2-opt", "2-opt*", "split/merge", "serve/remove"; all by default.
-        With all of them and an unlimited fleet every solution can be reached.
-    shares : sequence of float, optional
-        Shares of the moves; equal by default.
-    arcs : bool
-        Let T(y) also say which arcs are driven: d = n + (n+1)², see :meth:`theta` and :meth:`marginals`.
-
-    References
-    ----------
-    Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix on the dynamic VRPTW. The moves are
-    corrected: see ``docs/routing.md``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import movegrad as mg
-    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
-    >>> instance = mg.problems.routing.Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
-    >>> problem = mg.problems.PrizeCollectingVRPTW(instance)
-    >>> problem.cost([[1, 2], [3]]), problem.is_feasible([[1, 2], [3]]), problem.is_feasible([[1, 2, 3]])
-    (10.0, True, False)
-    """
-
-    cooling = (0.25, 0.005)  # random moves change much more than those that matter
-
-    def __init__(
-        self,
-        instance: Instance,
-        *,
-        beta: float = BETA,
-        moves: Sequence[str] = tuple(MOVES),
-        shares: Sequence[float] | None = None,
-        arcs: bool = False,
-    ) -> None:
-        self.instance, n = instance_of(instance, "instance", Instance), instance.requests
-        moves, self.arcs = choices(moves, "moves", tuple(MOVES)), flag(arcs, "arcs")
-        kit = with_arcs.ARC_MOVES if arcs else MOVES
-        data = _data(instance, positive(beta, "beta"))
-        super().__init__(
-            data,
-            _state(_first_solution(data)),
-            weighted([kit[m] for m in moves], shares, "shares"),
-            n + (n + 1) ** 2 if arcs else n,
-            prepare=prepare,
-            statistic=with_arcs.statistic if arcs else statistic,
-            phi=phi,
-            contains=contains,
-            random=random,
-            uniform=False,
-            greedy=greedy,
-            improve=None if arcs else improve,  # it does not look at rewards of arcs
-            states=Plans(data),
-            name=f"PrizeCollectingVRPTW({n} requests)",
-        )
-
-    # --- routes ----------------------------------------------------------------------------------------------------------
+    instance: Instance
 
     def encode(self, value: Any) -> Any:
         """Routes as solutions; functions that take solutions call it.
@@ -172,10 +105,6 @@ class PrizeCollectingVRPTW(Problem):
                 plan.append(route)
         return plan
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
-        array = self._decode(solution, "solution")
-        return {"routes": self.routes(array), "cost": self.cost(array), "served": array[1:] != UNSERVED}
-
     def complaint(self, solution: np.ndarray) -> str:
         n, after = self.instance.requests, [int(i) for i in solution]
         for i, following in enumerate(after):
@@ -227,6 +156,81 @@ class PrizeCollectingVRPTW(Problem):
             return bool(pure(contains)(self.data, self._decode(routes, "routes")))
         except ValueError:
             return False
+
+
+class PrizeCollectingVRPTW(RoutingProblem):
+    """Sets of routes with time windows and capacities that serve all requests that must be served, and any of the others.
+
+    The objective is Σ θᵢ over the requests served less the cost of driving: θ has one prize for each request, and T(y) says which
+    requests are served. Solutions are arrays (n+1,): the request after each one, 0 after the last of a route, −1 for one that is
+    not served; where solutions are asked for, a list of routes will do, each a list of requests 1..n. Routes have no order.
+
+    Parameters
+    ----------
+    instance : Instance
+        What is to be served, and how far it is.
+    beta : float
+        Temperature of the draw of a second request near the first: weights exp(−d(i,j)/(β max_k d(i,k))), d as in
+        :func:`movegrad.problems.routing.proximity`. Small: only the nearest.
+    moves : sequence of str
+        Any of "relocate", "relocate pair", "swap", "swap pair", "2-opt", "2-opt*", "split/merge", "serve/remove"; all by default.
+        With all of them and an unlimited fleet every solution can be reached.
+    shares : sequence of float, optional
+        Shares of the moves; equal by default.
+    arcs : bool
+        Let T(y) also say which arcs are driven: d = n + (n+1)², see :meth:`theta` and :meth:`marginals`.
+
+    References
+    ----------
+    Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix on the dynamic VRPTW. The moves are
+    corrected: see ``docs/routing.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> far = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    >>> instance = mg.problems.routing.Instance(far, [0, 1, 1, 1], np.zeros(4), [[0, 100]] * 4, capacity=2)
+    >>> problem = mg.problems.PrizeCollectingVRPTW(instance)
+    >>> problem.cost([[1, 2], [3]]), problem.is_feasible([[1, 2], [3]]), problem.is_feasible([[1, 2, 3]])
+    (10.0, True, False)
+    """
+
+    cooling = (0.25, 0.005)  # random moves change much more than those that matter
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        beta: float = BETA,
+        moves: Sequence[str] = tuple(MOVES),
+        shares: Sequence[float] | None = None,
+        arcs: bool = False,
+    ) -> None:
+        self.instance, n = instance_of(instance, "instance", Instance), instance.requests
+        moves, self.arcs = choices(moves, "moves", tuple(MOVES)), flag(arcs, "arcs")
+        kit = with_arcs.ARC_MOVES if arcs else MOVES
+        data = _data(instance, positive(beta, "beta"))
+        super().__init__(
+            data,
+            _state(_first_solution(data)),
+            weighted([kit[m] for m in moves], shares, "shares"),
+            n + (n + 1) ** 2 if arcs else n,
+            prepare=prepare,
+            statistic=with_arcs.statistic if arcs else statistic,
+            phi=phi,
+            contains=contains,
+            random=random,
+            uniform=False,
+            greedy=greedy,
+            improve=None if arcs else improve,  # it does not look at rewards of arcs
+            states=Plans(data),
+            name=f"PrizeCollectingVRPTW({n} requests)",
+        )
+
+    def read(self, solution: np.ndarray) -> dict[str, Any]:
+        array = self._decode(solution, "solution")
+        return {"routes": self.routes(array), "cost": self.cost(array), "served": array[1:] != UNSERVED}
 
     def cost(self, routes: Any) -> float:
         """Cost of driving.

@@ -1,0 +1,501 @@
+"""Capacitated vehicle routing: routes that serve everybody, with θ on the undirected edges between customers and the depot.
+
+The set and the draws are those of :mod:`movegrad.problems.routing`, without windows and without requests that may be left out, so
+that the ratios are the same. What differs is T, which counts edges, and that a move is feasible if the loads are. An edge between
+the depot and a customer is driven twice where the customer has a route of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from movegrad._validate import MOST, array_of, choices, doubles, integer_in, positive
+from movegrad.engine import jit, outline
+from movegrad.problem import Jitted, Move
+from movegrad.problems._binary import weighted
+from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
+from movegrad.problems.routing.instance import Instance
+from movegrad.problems.routing.moves import MOVES, apply_serve
+from movegrad.problems.routing.problem import BETA, Plans, RoutingProblem, _data, _state, encode
+from movegrad.problems.routing.search import TRIES, draw_plan
+from movegrad.problems.routing.state import ROUTES, SERVED, UNSERVED, contains, load_of, prepare
+
+ROUNDS = 50  # of local search over all customers, at most
+NODES = 200_000  # of the search for a packing, at most
+
+
+class Data(NamedTuple):
+    """As :class:`movegrad.problems.routing.state.Data`, where costs and times are 0."""
+
+    cost: np.ndarray
+    travel: np.ndarray
+    opens: np.ndarray
+    closes: np.ndarray
+    demand: np.ndarray
+    capacity: float
+    fleet: int
+    must: np.ndarray
+    optional: np.ndarray
+    weight: np.ndarray
+    alias: np.ndarray
+    bits: int
+    near: np.ndarray
+    packing: np.ndarray  # (n+1,) a solution, whatever it is worth
+    order: np.ndarray  # (n,) customers by their demand, the greatest first
+
+
+# --- what moves change, and when they fit -----------------------------------------------------------------------------
+
+
+@jit
+def entry(a, b, sign):
+    """The entry of an edge; that from the depot to itself is none."""
+    return (edge(a, b), sign) if a != b else (0, 0)
+
+
+@jit
+def change_relocate(data, state, move, m):
+    i, e, a, b = move
+    before, behind = np.int64(state.prev[i]), np.int64(state.next[e])
+    if m < 3:
+        return entry((before, e, a)[m], (i, behind, b)[m], -1)
+    return entry((before, a, e)[m - 3], (behind, i, b)[m - 3], 1)
+
+
+@jit
+def feasible_relocate(data, state, move):
+    i, e, a, b = move
+    if a == 0 and b == 0:
+        return state.counts[ROUTES] < data.fleet
+    home, there = state.route[i], state.route[a if a != 0 else b]
+    return there == home or load_of(state, there) + (state.load[e] - state.load[state.prev[i]]) <= data.capacity
+
+
+@jit
+def change_swap(data, state, move, m):
+    """Where j follows e, the edge between them stays in its place, turned: it is left and taken."""
+    i, e, j, f = move
+    before, behind = np.int64(state.prev[i]), np.int64(state.next[e])
+    ahead, after = np.int64(state.prev[j]), np.int64(state.next[f])
+    if m < 4:
+        return entry((before, e, ahead, f)[m], (i, behind, j, after)[m], -1 if behind != j or m != 2 else 0)
+    if behind == j:
+        return entry((before, f, e, 0)[m - 4], (j, i, after, 0)[m - 4], 1)
+    return entry((before, f, ahead, e)[m - 4], (j, behind, i, after)[m - 4], 1)
+
+
+@jit
+def feasible_swap(data, state, move):
+    i, e, j, f = move
+    home, there = state.route[i], state.route[j]
+    more = state.load[f] - state.load[state.prev[j]] - (state.load[e] - state.load[state.prev[i]])
+    fits = load_of(state, home) + more <= data.capacity and load_of(state, there) - more <= data.capacity
+    return home == there or fits
+
+
+@jit
+def change_two_opt(data, state, move, m):
+    i, j = move
+    before, after = np.int64(state.prev[i]), np.int64(state.next[j])
+    return entry((before, j, before, i)[m], (i, after, j, after)[m], -1 if m < 2 else 1)
+
+
+@jit
+def always(data, state, move):
+    return True
+
+
+@jit
+def change_tails(data, state, move, m):
+    i, j = move
+    behind, after = np.int64(state.next[i]), np.int64(state.next[j])
+    return entry((i, j, i, j)[m], (behind, after, after, behind)[m], -1 if m < 2 else 1)
+
+
+@jit
+def feasible_tails(data, state, move):
+    i, j = move
+    tail, other = load_of(state, state.route[i]) - state.load[i], load_of(state, state.route[j]) - state.load[j]
+    return state.load[i] + other <= data.capacity and state.load[j] + tail <= data.capacity
+
+
+@jit
+def change_split(data, state, move, m):
+    i, j = move
+    cut = 1 if state.next[i] == j else -1
+    return entry((i, i, np.int64(0))[m], (j, np.int64(0), j)[m], -cut if m == 0 else cut)
+
+
+@jit
+def feasible_split(data, state, move):
+    i, j = move
+    if state.next[i] == j:
+        return state.counts[ROUTES] < data.fleet
+    return load_of(state, state.route[i]) + load_of(state, state.route[j]) <= data.capacity
+
+
+def _on_edges(name: str, change: Jitted, changes: int, feasible: Jitted) -> Move:
+    return replace(MOVES[name], change=change, changes=changes, gain=None, feasible=feasible)
+
+
+EDGE_MOVES = {
+    m.name: m
+    for m in (
+        _on_edges("relocate", change_relocate, 6, feasible_relocate),
+        _on_edges("relocate pair", change_relocate, 6, feasible_relocate),
+        _on_edges("swap", change_swap, 8, feasible_swap),
+        _on_edges("swap pair", change_swap, 8, feasible_swap),
+        _on_edges("2-opt", change_two_opt, 4, always),
+        _on_edges("2-opt*", change_tails, 4, feasible_tails),
+        _on_edges("split/merge", change_split, 3, feasible_split),
+    )
+}
+
+
+# --- the set ----------------------------------------------------------------------------------------------------------
+
+
+@jit
+def statistic(data, solution, out):
+    """Each customer knows the edge to the next one; the first of a route is one that comes after nobody."""
+    for i in range(1, len(solution)):
+        following = np.int64(solution[i])
+        out[edge(i, following)] += 1.0
+        out[edge(i, 0)] += 1.0
+        if following > 0:
+            out[edge(following, 0)] -= 1.0
+
+
+@outline
+def random(data, rng, solution):
+    """A random plan, not uniform on the set; the one that is known where none was found in a limited fleet."""
+    for _ in range(TRIES):
+        if draw_plan(data, rng, solution):
+            return
+    for i in range(len(solution)):
+        solution[i] = data.packing[i]
+
+
+# --- where chains begin -----------------------------------------------------------------------------------------------
+
+
+@cache
+def attempt(name: str) -> Jitted:
+    """Make this move if it gains, for θ = guide, and fits."""
+    of = EDGE_MOVES[name]
+    change, count, feasible, apply = of.change, cast(int, of.changes), of.feasible or always, of.apply
+
+    @jit
+    def made(data, guide, state, move):
+        gain, size = 0.0, 0.0
+        for m in range(count):
+            at, sign = change(data, state, move, m)
+            gain += sign * guide[at]
+            size += abs(sign * guide[at])
+        if gain > 1e-12 * size and feasible(data, state, move):  # more than rounding
+            apply(data, state, move)
+            return True
+        return False
+
+    return made
+
+
+relocate, swap, two_opt = attempt("relocate"), attempt("swap"), attempt("2-opt")
+tails, split = attempt("2-opt*"), attempt("split/merge")
+
+
+@outline
+def try_relocate(data, guide, state, i, e, a, b):
+    if a == e or b == i or (a == state.prev[i] and b == state.next[e]):
+        return False
+    return relocate(data, guide, state, (i, e, a, b))
+
+
+@outline
+def try_swap(data, guide, state, i, e, j, f):
+    if state.route[i] == state.route[j] and state.rank[j] < state.rank[i]:
+        i, e, j, f = j, f, i, e
+    return swap(data, guide, state, (i, e, j, f))
+
+
+@outline
+def try_pair(data, guide, state, i, j):
+    """Moves that look at two customers."""
+    e, f = np.int64(state.next[i]), np.int64(state.next[j])
+    ahead = np.int64(state.prev[j])
+    if try_relocate(data, guide, state, i, i, j, f) or try_relocate(data, guide, state, i, i, ahead, j):
+        return True
+    if e != 0 and e != j and (try_relocate(data, guide, state, i, e, j, f) or try_relocate(data, guide, state, i, e, ahead, j)):
+        return True
+    if try_swap(data, guide, state, i, i, j, j):
+        return True
+    if e != 0 and f != 0 and e != j and f != i and try_swap(data, guide, state, i, e, j, f):
+        return True
+    if state.route[i] == state.route[j]:
+        return two_opt(data, guide, state, (i, j) if state.rank[i] < state.rank[j] else (j, i))
+    if tails(data, guide, state, (i, j)):
+        return True
+    return e == 0 and ahead == 0 and split(data, guide, state, (i, j))
+
+
+@outline
+def improve(data, guide, state):
+    """First improvement over all moves with near customers, until a local optimum or a limit of rounds."""
+    for _ in range(ROUNDS):
+        better = False
+        for i in range(1, len(state.next)):
+            after = np.int64(state.next[i])
+            if try_relocate(data, guide, state, i, i, 0, 0) or (after != 0 and split(data, guide, state, (i, after))):
+                better = True
+            for k in range(data.near.shape[1]):
+                if try_pair(data, guide, state, i, np.int64(data.near[i, k])):
+                    better = True
+        if not better:
+            return
+
+
+@outline
+def worth(guide, a, i, b):
+    """What it is worth to put i between a and b."""
+    return guide[edge(a, i)] + guide[edge(i, b)] - (guide[edge(a, b)] if a != b else 0.0)
+
+
+@outline
+def insert(data, guide, state, i):
+    """Put a customer where it is worth most; False if it fits nowhere."""
+    a, b, best = np.int64(0), np.int64(0), -np.inf
+    if state.counts[ROUTES] < data.fleet:
+        best = worth(guide, 0, i, 0)
+    for k in range(state.counts[SERVED]):
+        j = np.int64(state.served[k])
+        if load_of(state, state.route[j]) + data.demand[i] > data.capacity:
+            continue
+        if worth(guide, j, i, np.int64(state.next[j])) > best:
+            a, b = j, np.int64(state.next[j])
+            best = worth(guide, a, i, b)
+        if state.prev[j] == 0 and worth(guide, 0, i, j) > best:
+            a, b, best = np.int64(0), j, worth(guide, 0, i, j)
+    if best == -np.inf:
+        return False
+    apply_serve(data, state, (i, a, b))
+    return True
+
+
+@outline
+def greedy(data, guide, state):
+    """Insert customers, those with great demands first, each where it is worth most; then local search.
+
+    Where vehicles are limited and one finds no room, local search begins with the packing that is known.
+    """
+    n, whole = len(state.next) - 1, True
+    state.next[0] = 0
+    for i in range(1, n + 1):
+        state.next[i] = UNSERVED
+    prepare(data, guide, 1.0, state)
+    for k in range(n):
+        whole = whole and insert(data, guide, state, np.int64(data.order[k]))
+    if not whole:
+        for i in range(n + 1):
+            state.next[i] = data.packing[i]
+        prepare(data, guide, 1.0, state)
+    improve(data, guide, state)
+
+
+# --- the problem ------------------------------------------------------------------------------------------------------
+
+
+class CVRP(RoutingProblem):
+    """Routes from a depot that serve n customers, none with more than the capacity; T(y) counts how often each edge is driven.
+
+    θ has an entry for each undirected edge between the n + 1 nodes, of which 0 is the depot: d = n(n+1)/2, a lower triangle row
+    after row; :meth:`theta` makes it of a matrix, and the best plan for θ = −distances is the shortest. Solutions are arrays
+    (n+1,): the customer after each one, 0 after the last of a route; where solutions are asked for, a list of routes will do.
+    Routes have no order, but a direction: one of two or more customers and its reverse are two solutions with the same T.
+
+    Parameters
+    ----------
+    demands : (n,)
+        Of customers 1..n, at least 0.
+    capacity : float
+        Of every vehicle.
+    vehicles : int, optional
+        How many routes there may be; as many as customers by default. Where that is tight, not every solution may be reached.
+    distances : (n+1, n+1), optional
+        Moves draw customers near each other by these; all alike by default. They are no part of the objective.
+    beta : float
+        Temperature of that draw, as in :class:`PrizeCollectingVRPTW`.
+    moves : sequence of str
+        Any of "relocate", "relocate pair", "swap", "swap pair", "2-opt", "2-opt*", "split/merge"; all by default.
+    shares : sequence of float, optional
+        Shares of the moves; equal by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> problem = mg.problems.CVRP([1.0, 1.0, 1.0], capacity=2.0, vehicles=2)
+    >>> far = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    >>> found = mg.solve(problem, problem.theta(-far), steps=1000)
+    >>> float(found.objective), sorted(map(sorted, found.routes))
+    (-8.0, [[1], [2, 3]])
+    """
+
+    cooling = (0.25, 0.005)
+
+    def __init__(
+        self,
+        demands: Any,
+        capacity: float,
+        vehicles: int | None = None,
+        *,
+        distances: Any = None,
+        beta: float = BETA,
+        moves: Sequence[str] = tuple(EDGE_MOVES),
+        shares: Sequence[float] | None = None,
+    ) -> None:
+        wanted, capacity = _demands(demands), positive(capacity, "capacity")
+        n = len(wanted)
+        for i in np.flatnonzero(wanted > capacity)[:1]:
+            raise ValueError(f"demands must be at most the capacity {capacity:g}, got {wanted[i]:g} for customer {i + 1}.")
+        fleet = n if vehicles is None else min(integer_in(vehicles, "vehicles", 1, MOST), n)
+        if wanted.sum() > fleet * capacity * (1.0 + 1e-12):
+            raise ValueError(
+                f"demands must be at most {fleet * capacity:g} in all, the capacity of {fleet} vehicles, got {wanted.sum():g}."
+            )
+        near = None if distances is None else matrix_of(array_of(distances, "distances"), "distances", n + 1)
+        square = np.zeros((n + 1, n + 1))
+        self.instance = Instance(
+            square,
+            np.append(0.0, wanted),
+            np.zeros(n + 1),
+            np.zeros((n + 1, 2)),
+            capacity,
+            must_serve=np.arange(n + 1) > 0,
+            max_vehicles=fleet,
+            costs=near,
+        )
+        data = _data(self.instance, positive(beta, "beta"))._replace(cost=square.astype(np.float32))
+        if near is None:  # local search looks at all of them
+            others = [[j for j in range(1, n + 1) if j != i] for i in range(n + 1)]
+            others[0] = others[0][: n - 1]
+            data = data._replace(near=np.array(others, np.int32).reshape(n + 1, n - 1))
+        routes = pack(self.instance.demands[1:], self.instance.capacity, fleet)
+        order = 1 + np.argsort(-wanted, kind="stable")
+        packing = encode(routes, n)
+        super().__init__(
+            Data(*data, packing, order.astype(np.int32)),
+            _state(packing),
+            weighted([EDGE_MOVES[m] for m in choices(moves, "moves", tuple(EDGE_MOVES))], shares, "shares"),
+            n * (n + 1) // 2,
+            prepare=prepare,
+            statistic=statistic,
+            contains=contains,
+            random=random,
+            uniform=False,
+            greedy=greedy,
+            improve=improve,
+            states=Plans(data),
+            name=f"CVRP({n} customers)",
+        )
+
+    def theta(self, matrix: Any) -> Any:
+        """θ of a matrix, such as −distances.
+
+        Parameters
+        ----------
+        matrix : array or tensor (…, n+1, n+1)
+            Symmetric; row and column 0 are the depot's. The diagonal counts for nothing.
+
+        Returns
+        -------
+        array or tensor (…, d)
+            θ.
+        """
+        return to_edges(matrix, "matrix", len(self.solution))
+
+    def matrix(self, edges: Any) -> Any:
+        """The matrix of a vector of edges, such as ``Sample.mean``: how often each one is driven.
+
+        Parameters
+        ----------
+        edges : array or tensor (…, d)
+            θ, T(y) or a mean of it.
+
+        Returns
+        -------
+        array or tensor (…, n+1, n+1)
+            Symmetric with 0 on the diagonal.
+        """
+        return to_matrix(edges, "edges", len(self.solution))
+
+    def read(self, solution: np.ndarray) -> dict[str, Any]:
+        return {"routes": self.routes(solution)}
+
+
+def _demands(value: Any) -> np.ndarray:
+    array = array_of(value, "demands")
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
+        raise ValueError(f"demands must be numbers with 1 axis, one for each customer, got shape {array.shape} of {array.dtype}.")
+    array = doubles(array)
+    if not (np.isfinite(array) & (array >= 0)).all():
+        raise ValueError(f"demands must be finite and ≥ 0, got {array[~(np.isfinite(array) & (array >= 0))][0]} among its entries.")
+    return array
+
+
+def pack(demands: np.ndarray, capacity: float, fleet: int) -> list[list[int]]:
+    """Customers 1..n in at most so many routes: first fit with great demands first, else a search with a limit."""
+    n = len(demands)
+    if fleet >= n:
+        return [[i] for i in range(1, n + 1)]
+    order = np.argsort(-demands, kind="stable")
+    routes: list[list[int]] = [[] for _ in range(fleet)]
+    room = [capacity] * fleet
+    for i in order:
+        k = next((k for k in range(fleet) if demands[i] <= room[k]), -1)
+        if k < 0:
+            break
+        routes[k].append(int(i) + 1)
+        room[k] -= demands[i]
+    else:
+        return [route for route in routes if route]
+    found = _pack_all(demands, capacity, fleet, order.tolist())
+    if found is None:
+        raise ValueError(f"vehicles must be enough for a plan that serves all customers, got {fleet}, for which none was found.")
+    return found
+
+
+def _pack_all(demands: np.ndarray, capacity: float, fleet: int, order: list[int]) -> list[list[int]] | None:
+    """Depth first: the greatest demand goes to each of the vehicles with different room in turn, the fullest first."""
+    routes: list[list[int]] = [[] for _ in range(fleet)]
+    room, spare, nodes = [float(capacity)] * fleet, capacity * fleet - float(demands.sum()), 0
+    tried: list[list[int]] = []
+    while True:
+        at = len(tried)
+        if at == len(order):
+            return [route for route in routes if route]
+        wanted = demands[order[at]]
+        ways = sorted({room[k]: k for k in range(fleet) if wanted <= room[k]}.items(), reverse=True)
+        tried.append([k for _, k in ways])
+        while True:
+            nodes += 1
+            if nodes > NODES:
+                return None
+            if tried[-1]:
+                k, i = tried[-1].pop(), order[len(tried) - 1]
+                routes[k].append(i + 1)
+                room[k] -= demands[i]
+                least = min((demands[j] for j in order[len(tried) :]), default=0.0)
+                if sum(r for r in room if r < least) <= spare or len(tried) == len(order):
+                    break
+                room[k] += demands[routes[k].pop() - 1]
+                continue
+            tried.pop()
+            if not tried:
+                return None
+            last = order[len(tried) - 1] + 1
+            k = next(k for k in range(fleet) if routes[k] and routes[k][-1] == last)
+            routes[k].pop()
+            room[k] += demands[last - 1]
