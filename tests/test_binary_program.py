@@ -377,7 +377,7 @@ def test_a_file_gives_the_set_and_its_objective(name, tmp_path):
     costs = np.random.default_rng(6).integers(1, 20, A.shape[1]).astype(float)
     path = tmp_path / "model.mps"
     path.write_text(mps(A, lower, upper, costs, maximize))
-    problem, ys = BinaryProgram.from_file(path), brute_force(A, lower, upper)
+    problem, ys = BinaryProgram.read(path), brute_force(A, lower, upper)
     np.testing.assert_array_equal(list(problem.states()), ys)
     np.testing.assert_array_equal(problem.costs, costs)
     np.testing.assert_array_equal(problem.theta, costs if maximize else -costs)
@@ -411,7 +411,7 @@ End
 def test_an_lp_file_with_a_fixed_variable(tmp_path):
     pytest.importorskip("highspy")
     (tmp_path / "m.lp").write_text(LP)
-    problem = BinaryProgram.from_file(str(tmp_path / "m.lp"))
+    problem = BinaryProgram.read(str(tmp_path / "m.lp"))
     assert problem.variables == ("x", "y", "z", "w")
     assert problem.report().fixed == 1
     assert sorted(map(tuple, problem.states())) == [(0, 0, 1, 0), (0, 1, 0, 0), (0, 1, 1, 0), (1, 0, 1, 0)]
@@ -432,21 +432,21 @@ def test_an_lp_file_with_a_fixed_variable(tmp_path):
 def test_what_is_no_binary_program_is_refused_by_name(change, found, tmp_path):
     pytest.importorskip("highspy")
     (tmp_path / "m.lp").write_text(LP.replace(*change))
-    assert re.search(found, complaint(lambda: BinaryProgram.from_file(tmp_path / "m.lp")))
+    assert re.search(found, complaint(lambda: BinaryProgram.read(tmp_path / "m.lp")))
 
 
 def test_files_that_are_none(tmp_path):
     pytest.importorskip("highspy")
-    assert "path must be a file, got" in complaint(lambda: BinaryProgram.from_file(tmp_path / "absent.mps"))
-    assert "path must be a file name" in complaint(lambda: BinaryProgram.from_file(3))
+    assert "path must be a file, got" in complaint(lambda: BinaryProgram.read(tmp_path / "absent.mps"))
+    assert "path must be a file name" in complaint(lambda: BinaryProgram.read(3))
     (tmp_path / "m.txt").write_text("x")
-    assert "path must be a file in MPS or LP format" in complaint(lambda: BinaryProgram.from_file(tmp_path / "m.txt"))
+    assert "path must be a file in MPS or LP format" in complaint(lambda: BinaryProgram.read(tmp_path / "m.txt"))
 
 
 def test_without_highspy_files_are_refused_with_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "highspy", None)
     with pytest.raises(ImportError, match=r"highspy must be installed to read files \(pip install \"movegrad\[highs\]\"\)"):
-        BinaryProgram.from_file(tmp_path / "m.lp")
+        BinaryProgram.read(tmp_path / "m.lp")
 
 
 class LikeGurobi(SimpleNamespace):

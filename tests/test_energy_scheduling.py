@@ -129,7 +129,7 @@ ICON = """30
 
 def test_a_file_of_the_challenge_is_read(tmp_path):
     (tmp_path / "day.txt").write_text(ICON)
-    problem = EnergyScheduling.from_icon(tmp_path / "day.txt", moves=["shift", "move"])
+    problem = EnergyScheduling.read(tmp_path / "day.txt", moves=["shift", "move"])
     assert problem.size == 48
     assert [m.name for m in problem.moves] == ["shift", "move"]
     np.testing.assert_array_equal(problem.data.duration, [10, 23, 2])
@@ -142,12 +142,12 @@ def test_a_file_of_the_challenge_is_read(tmp_path):
 def test_another_file_is_refused(tmp_path, text):
     (tmp_path / "day.txt").write_text(text)
     with pytest.raises(ValueError, match=r"path must name a file of the ICON challenge, got .*, which is not one\."):
-        EnergyScheduling.from_icon(tmp_path / "day.txt")
+        EnergyScheduling.read(tmp_path / "day.txt")
 
 
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(ValueError, match=r"path must name a file of the ICON challenge, got 'nowhere\.txt' \(.*No such file"):
-        EnergyScheduling.from_icon("nowhere.txt")
+        EnergyScheduling.read("nowhere.txt")
 
 
 needs_arena = pytest.mark.skipif(not ARENA.exists(), reason="needs the instances of the ICON challenge beside the repository")
@@ -158,14 +158,14 @@ def test_all_instances_have_a_first_schedule():
     paths = [*sorted(ARENA.glob("loads/*/*.txt")), *sorted(ARENA.glob("hard/*/instance.txt"))]
     assert len(paths) == 122
     for path in paths:
-        EnergyScheduling.from_icon(path)
+        EnergyScheduling.read(path)
 
 
 @needs_arena
 def test_known_optima_are_reached():
     """Mean of the exact optima over the 177 test days of load 2, to the cent (HiGHS and CP-SAT agree on it)."""
     prices = np.maximum(np.load(ARENA / "prices_clean.npz")["price"][612:], 0.0)
-    problem = EnergyScheduling.from_icon(ARENA / "loads" / "load2" / "day01.txt")
+    problem = EnergyScheduling.read(ARENA / "loads" / "load2" / "day01.txt")
     cost = -mg.solve(problem, -prices, steps=100_000).objective
     assert cost.mean() == pytest.approx(1238113.04, abs=0.01)
     assert np.median(cost) == pytest.approx(1235040.33, abs=0.01)

@@ -47,6 +47,16 @@ def test_bad_input_is_one_sentence(call, message):
         call()
 
 
+class Labeled(TopK):
+    def read(self, solution):
+        return {"label": int(solution.sum())}
+
+
+def test_the_old_name_of_describe_still_works():
+    with pytest.warns(DeprecationWarning, match="is called describe now"):
+        assert mg.solve(Labeled(3, 2), np.zeros(3), steps=5).label == 2
+
+
 def test_steps_may_be_written_as_1e3():
     theta = np.arange(3.0)
     one, other = (mg.sample(TopK(3, 2), theta, steps=n, burn_in=n / 2).mean for n in (1e3, 1000.0))

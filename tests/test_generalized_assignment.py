@@ -144,8 +144,8 @@ def test_a_solution_that_does_not_fit_is_refused_with_the_reason():
 def test_jobs_of_agents_can_be_given_and_read():
     problem = PROBLEMS["small"]()
     np.testing.assert_array_equal(problem.encode([[0, 1], [2]]), [0, 0, 1])
-    assert problem.read(np.array([0, 0, 1]))["jobs"] == [[0, 1], [2]]
-    np.testing.assert_array_equal(problem.read(np.array([0, 0, 1]))["loads"], [5.0, 2.0])
+    assert problem.describe(np.array([0, 0, 1]))["jobs"] == [[0, 1], [2]]
+    np.testing.assert_array_equal(problem.describe(np.array([0, 0, 1]))["loads"], [5.0, 2.0])
     assert problem.encode([0, 0, 1]) == [0, 0, 1]
     with pytest.raises(ValueError, match=r"jobs must be 2 lists, one for each agent, that hold each of 0\.\.2 once"):
         problem.encode([[0, 1], [1]])

@@ -32,7 +32,7 @@ def test_solutions_are_all_paths_and_arcs_are_theirs(grid):
     problem, (h, w) = ShortestPath(grid), grid
     ys = np.array(list(problem.states()))
     assert len(ys) == problem.states.at_least == comb(h + w - 2, h - 1)
-    found = [problem.read(y)["nodes"] for y in ys]
+    found = [problem.describe(y)["nodes"] for y in ys]
     assert sorted(found) == sorted(paths(h, w))
     used = observe(problem, ys).statistics
     assert (used.sum(1) == h + w - 2).all()

@@ -507,7 +507,7 @@ def list_statistics(problem):
 def test_arcs_of_a_grid_are_those_of_pyepo():
     problem, model = ShortestPath((3, 4)), Grid((3, 4))
     for y, used in zip(problem.states(), list_statistics(problem), strict=True):
-        nodes = problem.read(y)["nodes"]
+        nodes = problem.describe(y)["nodes"]
         assert [model.arcs[e] for e in np.flatnonzero(used)] == sorted(pairwise(nodes))
 
 

@@ -239,7 +239,7 @@ def scheduling(arguments: argparse.Namespace) -> Iterator[Row]:
     folder = arguments.arena / "icon"
     prices = np.maximum(np.load(folder / "prices_clean.npz")["price"][612:], 0.0)
     for load, best in OPTIMA.items():
-        problem = EnergyScheduling.from_icon(folder / "loads" / f"load{load}" / "day01.txt")
+        problem = EnergyScheduling.read(folder / "loads" / f"load{load}" / "day01.txt")
         mg.solve(problem, -prices, steps=100)
         for steps in (10_000, 100_000, 1_000_000):
             begin = process_time()

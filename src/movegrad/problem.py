@@ -50,6 +50,7 @@ of the problem
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
@@ -443,7 +444,7 @@ class Problem:
         """
         return ""
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         """What a user wants to read of a solution beside its array. To be overridden.
 
         Parameters
@@ -456,7 +457,11 @@ class Problem:
         dict of str to any
             Attributes of the result of :func:`movegrad.solve`.
         """
-        return {}
+        old = getattr(self, "read", None)
+        if old is None:
+            return {}
+        warnings.warn(f"read of {self.name} is called describe now.", DeprecationWarning, stacklevel=2)
+        return old(solution)
 
     def _validate(self) -> None:
         if not self.moves or not all(isinstance(m, Move) for m in self.moves):

@@ -112,7 +112,7 @@ class Solution(NamedTuple):
         return _renamed(self.solution, "state of a Solution", "solution")
 
     def __getattr__(self, name: str) -> Any:
-        """What the problem says about a solution (``Problem.read``), such as ``routes``; lists of it where there are several."""
+        """What the problem says about a solution (``Problem.describe``), such as ``routes``; a list where there are several."""
         if name.startswith("_") or self.problem is None:
             raise AttributeError(name)
         if not isinstance(self.problem, Problem):
@@ -143,7 +143,7 @@ def _renamed(value: Any, old: str, new: str) -> Any:
 
 
 def _read(problem: Problem, solution: Any, name: str) -> Any:
-    known = problem.read(place_of(solution).numpy(solution) if on_gpu(solution) else solution)
+    known = problem.describe(place_of(solution).numpy(solution) if on_gpu(solution) else solution)
     if name not in known:
         raise AttributeError(f"a solution of {problem.name} has no {name!r}, but {', '.join(known) or 'nothing to read'}.")
     return known[name]

@@ -389,7 +389,7 @@ class Permuting(Problem):
             raise ValueError(f"solution must have {len(self.solution)} entries, got shape {array.shape}.")
         return [int(column) for column in array]
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         return {"columns": self.decode(solution)}
 
     def complaint(self, solution: np.ndarray) -> str:

@@ -431,7 +431,7 @@ class CVRP(RoutingProblem):
         """
         return to_matrix(edges, "edges", len(self.solution))
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         return {"routes": self.routes(solution)}
 
 

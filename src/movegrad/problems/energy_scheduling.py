@@ -598,7 +598,7 @@ class EnergyScheduling(Problem):
         )
 
     @classmethod
-    def from_icon(cls, path: str | Path, **options: Any) -> "EnergyScheduling":
+    def read(cls, path: str | Path, **options: Any) -> "EnergyScheduling":
         """Read an instance of the ICON challenge; idle power and start-up costs of its machines are not used.
 
         The file holds the minutes of a slot; the number of resources; the number of machines and, of each, a line "id idle up
@@ -670,7 +670,7 @@ class EnergyScheduling(Problem):
             raise ValueError(f"starts and machines must have {n} entries each, got shapes {starts.shape} and {machines.shape}.")
         return np.concatenate([starts, machines], axis=-1)
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         """Starts and machines of the tasks.
 
         Parameters

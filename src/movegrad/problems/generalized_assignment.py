@@ -389,7 +389,7 @@ class GeneralizedAssignment(Problem):
             out[list(part)] = a
         return out
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         """The jobs of each agent, and its load.
 
         Parameters
@@ -422,7 +422,7 @@ class GeneralizedAssignment(Problem):
         agent, agents = np.asarray(solution), len(self.data.capacities)
         if (agent < 0).any() or (agent >= agents).any():
             return f"agents are 0..{agents - 1}"
-        loads = self.read(agent)["loads"]
+        loads = self.describe(agent)["loads"]
         over = int(np.argmax(loads - self.data.capacities))
         return f"the load {loads[over]:g} of agent {over} is above its capacity {self.data.capacities[over]:g}"
 

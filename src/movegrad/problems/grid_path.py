@@ -230,7 +230,7 @@ class ShortestPath(Problem):
         )
         self.grid = (h, w)
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         """The path.
 
         Parameters

@@ -409,7 +409,7 @@ class MaxCut(_TwoValued):
             term = _symmetric(n, np.bincount(ends.ravel(), np.repeat(w, 2), n), ends[:, 0], ends[:, 1], -2.0 * w)
         super().__init__(f"MaxCut({n} vertices, {len(ends)} edges)", False, term, ends, 1, -2, extra_moves)
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         """Edges that are cut, and the vertices of both sides.
 
         Parameters

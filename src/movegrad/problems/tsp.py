@@ -809,7 +809,7 @@ class TSP(Problem):
             raise ValueError(f"solution must have {len(self.solution)} entries, got shape {array.shape}.")
         return [int(city) for city in array]
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         return {"tour": self.decode(solution)}
 
     def complaint(self, solution: np.ndarray) -> str:

@@ -275,7 +275,7 @@ class PureProblem:
                 array.setflags(write=False)  # a function that writes to data is wrong
         functions = problem.functions
         self.prepare = plain(functions.prepare or bind.prepare_nothing)
-        self._attach = plain(functions.attach or bind.attach_nothing)
+        self.attach = plain(functions.attach or bind.attach_nothing)
         self.theta = np.zeros(problem.size)  # of the last fresh state
         self._statistic = plain(functions.statistic or bind.identity)
         self._phi = plain(functions.phi or bind.zero)
@@ -312,7 +312,7 @@ class PureProblem:
         self.theta = guide
         with np.errstate(all="ignore"):
             self.prepare(self.data, guide, temperature, state)
-            self._attach(self.data, guide, state)
+            self.attach(self.data, guide, state)
 
     def memory(self, garbage: int = 0) -> Any:
         """A state as a kernel finds it: memory that is not clean."""

@@ -186,6 +186,7 @@ class Starts:
             before, after = (float(self.laws.statistics[k] @ theta + self.laws.phi[k]) for k in (i, j))
             if after < before - 1e-9 * max(1.0, abs(before)):
                 self.report.found("improve", f"{path} lowers the objective from {before:.9g} to {after:.9g}.")
+            self.pure.attach(self.pure.data, theta, state)  # as a chain does when it is loaded
             self.laws.add_history(self.pure.desk.save(), j, lambda path=path: f"after improve led {path}", "stale state")
         return made
 

@@ -157,7 +157,7 @@ class BinaryProgram(Problem):
         )
 
     @classmethod
-    def from_file(cls, path: Any, **options: Any) -> "BinaryProgram":
+    def read(cls, path: Any, **options: Any) -> "BinaryProgram":
         """The program of a file in MPS or LP format, by HiGHS.
 
         Parameters
@@ -216,7 +216,7 @@ class BinaryProgram(Problem):
             warnings=warnings(program, structure, self._model.names, shares, self._connected),
         )
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         """The variables that are one.
 
         Parameters

@@ -228,7 +228,7 @@ class PrizeCollectingVRPTW(RoutingProblem):
             name=f"PrizeCollectingVRPTW({n} requests)",
         )
 
-    def read(self, solution: np.ndarray) -> dict[str, Any]:
+    def describe(self, solution: np.ndarray) -> dict[str, Any]:
         array = self._decode(solution, "solution")
         return {"routes": self.routes(array), "cost": self.cost(array), "served": array[1:] != UNSERVED}
 
