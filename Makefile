@@ -38,6 +38,9 @@ format: .venv/ready-test
 bench: .venv/ready-bench
 	.venv/bin/python benchmarks/engine.py
 	.venv/bin/python benchmarks/routing.py
+	.venv/bin/python benchmarks/zoo/program.py
+	.venv/bin/python benchmarks/zoo/tour.py --only steps
+	.venv/bin/python benchmarks/zoo/binary.py --only speed
 
 # Results go to out/ beside each study, not to those that come with it.
 reproduce-convergence: .venv/ready

@@ -31,12 +31,12 @@ def markdown(r: dict, chains: int, goals: dict[str, float]) -> str:
     calls, tests = r["calls"], r["tests"]
     lines += [f"A call with 32 examples and one step: layer {calls['layer'] * 1e6:.0f} µs, loss {calls['loss'] * 1e6:.0f} µs.", ""]
     failed = tests["failed"] + tests["error"]
-    lines += [
-        f"Tests on the GPU: {tests['passed']} passed, {tests['skipped']} skipped, {failed} failed of {tests['collected']}.",
-        "",
-    ]
+    ran = f"{tests['passed']} passed, {tests['skipped']} skipped, {failed} failed of {tests['collected']}"
+    lines += [f"Tests on the GPU: {ran if tests['collected'] else 'left out of this run'}.", ""]
     seconds = ", ".join(f"{name} {s:.0f} s" for name, s in r["compile"].items())
-    return "\n".join([*lines, f"To compile, all at once: {seconds}. The whole run: {r['seconds']:.0f} s.", ""])
+    return "\n".join(
+        [*lines, f"To compile, all at once, or to load what was on disk: {seconds}. The whole run: {r['seconds']:.0f} s.", ""]
+    )
 
 
 def same_states(same: dict) -> list[str]:

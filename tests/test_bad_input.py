@@ -75,7 +75,7 @@ SHARED = [
     ("temperature", "words", ["a", "b"], "got 'a'", ("sample", "jacobian_product", "one_step")),
     ("steps", "zero", 0, "≥ 1, got 0", RUNS),
     ("steps", "negative", -3, "got -3", RUNS),
-    ("steps", "float", 10.0, "integer, got 10.0", RUNS),
+    ("steps", "float", 10.5, "integer, got 10.5", RUNS),
     ("steps", "bool", True, "got True", RUNS),
     ("steps", "a word", "10", "got '10'", RUNS),
     ("steps", "list", [3, 4], r"got \[3, 4\]", RUNS),
@@ -88,7 +88,7 @@ SHARED = [
     ("burn_in", "all steps", 5, "< steps = 5, got 5", ("sample", "jacobian_product")),
     ("burn_in", "more than all steps", 6, "got 6", ("sample", "jacobian_product")),
     ("burn_in", "negative", -1, "≥ 0, got -1", ("sample", "jacobian_product")),
-    ("burn_in", "float", 2.0, "integer, got 2.0", ("sample", "jacobian_product")),
+    ("burn_in", "float", 2.5, "integer, got 2.5", ("sample", "jacobian_product")),
     ("seed", "negative", -1, "got -1", (*RUNS, "exact.sample")),
     ("seed", "float", 2.0, "integer, got 2.0", (*RUNS, "exact.sample")),
     ("seed", "a word", "a", "got 'a'", (*RUNS, "exact.sample")),
@@ -469,7 +469,7 @@ def fenchel_young(**a):
 
 CONSTRUCTORS = [
     ("layer steps zero", lambda: layer(steps=0), "steps", "≥ 1, got 0"),
-    ("layer steps float", lambda: layer(steps=5.0), "steps", "integer, got 5.0"),
+    ("layer steps float", lambda: layer(steps=5.5), "steps", "integer, got 5.5"),
     ("layer steps and time", lambda: layer(time_limit=1.0), "exactly one of steps and time_limit", "steps=5 and time_limit=1.0"),
     ("layer without steps", lambda: layer(steps=None), "exactly one of steps and time_limit", "steps=None and time_limit=None"),
     ("layer time", lambda: layer(steps=None, time_limit=-1.0), "time_limit", "> 0, got -1"),
