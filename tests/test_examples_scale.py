@@ -30,6 +30,7 @@ def test_two_processes_train_what_one_trains():
     assert one["right choices"] > 0.7
 
 
+@pytest.mark.slow  # as for the next one: that of DDP makes the claim, other engines are more cases of it
 def test_lightning_goes_on_from_the_checkpoint_of_two_processes_on_one():
     pytest.importorskip("lightning", reason="needs lightning: pip install --group scale")
     found = run("with_lightning")
@@ -38,6 +39,7 @@ def test_lightning_goes_on_from_the_checkpoint_of_two_processes_on_one():
     assert found["right choices"] > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("ray", "pyarrow", "tensorboardX")),
     reason="needs ray[train]: pip install --group scale",
