@@ -1,14 +1,16 @@
 """Tours, routes and permutations: what a step costs beside a flip of a bit, and how far annealing is from the best known.
 
-    python benchmarks/zoo/tour.py [--data FOLDER] [--only steps|tsp|qap|cvrp] [--seconds 10] [--quick] [--save]
+    python benchmarks/zoo/tour.py [--data FOLDER] [--only steps|tsp|qap|cvrp|pcvrptw] [--seconds 10] [--quick] [--save]
 
 Steps are timed in turns, in seconds of the processor, one thread; the figure is the ratio of neighboring turns. Tours and
 quadratic assignments need ``FOLDER/tsplib`` and ``FOLDER/qaplib`` with the instances of these libraries, ``optima.csv`` and
-``best_known.csv``. PyVRP has the same time, where it is installed. Nothing is asserted about time.
+``best_known.csv``; prize-collecting routing needs ``FOLDER/pcvrptw`` with ``bks.csv``. PyVRP has the
+same time, where it is installed. Nothing is asserted about time.
 """
 
 import argparse
 import csv
+import lzma
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,6 +180,62 @@ def routes(seconds: float, seeds: int) -> Iterator[Row]:
             yield Row(f"CVRP, n = {n}, {seconds:g} s", "% above PyVRP", values)
 
 
+def prizes(folder: Path, seconds: float, seeds: int) -> Iterator[Row]:
+    """Prize-collecting routing with a thousand clients, beside PyVRP in the same time."""
+    for name, best in known(folder / "bks.csv", "bks_cost_x10").items():
+        instance, prize = prize_instance(folder / f"{name}.vrp.xz")
+        problem = mg.problems.PrizeCollectingVRPTW(instance)
+        mg.solve(problem, prize, steps=100)  # compiles
+        found = [
+            prize.sum() - float(mg.solve(problem, prize, time_limit=seconds, seed=s, start="greedy").objective)
+            for s in range(seeds)
+        ]
+        yield Row(f"{name}, {seconds:g} s", "% above best known", [gap(v, best) for v in found])
+        if (other := prizes_of_pyvrp(instance, prize, seconds)) is not None:
+            yield Row(f"{name}, {seconds:g} s, PyVRP", "% above best known", [gap(other, best)])
+
+
+def prize_instance(path: Path) -> tuple[Instance, np.ndarray]:
+    """An instance of PCVRPTW in VRPLIB's format, all in tenths, and the prizes of its clients."""
+    head: dict[str, str] = {}
+    sections: dict[str, list[list[float]]] = {}
+    name = ""
+    for line in lzma.decompress(path.read_bytes()).decode().splitlines():
+        words = line.split()
+        if not words or words[0] == "EOF":
+            continue
+        if words[0].endswith("_SECTION"):
+            name, sections[words[0]] = words[0], []
+        elif ":" in line:
+            key, _, value = line.partition(":")
+            head[key.strip()] = value.strip()
+        else:
+            sections[name].append([float(w) for w in words])
+    n, (places, windows) = (
+        int(head["DIMENSION"]),
+        (np.array(sections[f"{s}_SECTION"])[:, 1:] for s in ("NODE_COORD", "TIME_WINDOW")),
+    )
+    distances = np.floor(10.0 * np.linalg.norm(places[:, None] - places, axis=-1))
+    service = np.where(np.arange(n) > 0, 10.0 * float(head["SERVICE_TIME"]), 0.0)
+    demands, prize = (np.array(sections[f"{s}_SECTION"])[:, 1] for s in ("DEMAND", "PRIZE"))
+    instance = Instance(
+        distances, demands, service, 10.0 * windows, float(head["CAPACITY"]), np.zeros(n, bool), max_vehicles=int(head["VEHICLES"])
+    )
+    return instance, np.floor(10.0 * prize[1:])
+
+
+def prizes_of_pyvrp(instance: Instance, prize: np.ndarray, seconds: float) -> float | None:
+    """Cost of what PyVRP finds; None where it is not installed."""
+    try:
+        from pyvrp import solve
+        from pyvrp.stop import MaxRuntime
+
+        from movegrad.integrations.pyvrp import to_pyvrp
+    except ImportError:
+        return None
+    return float(solve(to_pyvrp(instance, prize), MaxRuntime(seconds), seed=0, display=False).cost())
+
+
 def with_pyvrp(matrix: np.ndarray, demands: Any, vehicles: int, capacity: float, seconds: float) -> float | None:
     """Length of what PyVRP finds; None where it is not installed."""
     try:
@@ -197,8 +255,8 @@ def with_pyvrp(matrix: np.ndarray, demands: Any, vehicles: int, capacity: float,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with tsplib and qaplib")
-    parser.add_argument("--only", choices=("steps", "tsp", "qap", "cvrp"))
+    parser.add_argument("--data", type=Path, help="folder with tsplib, qaplib and pcvrptw")
+    parser.add_argument("--only", choices=("steps", "tsp", "qap", "cvrp", "pcvrptw"))
     parser.add_argument("--seconds", type=float, default=10.0, help="for each instance")
     parser.add_argument("--seeds", type=int, default=1, help="runs on each instance")
     parser.add_argument("--largest", type=int, default=1_500, help="cities")
@@ -212,6 +270,7 @@ def main() -> None:
     }
     if arguments.data is not None:
         parts["tsp"] = lambda: tours(arguments.data / "tsplib", arguments.seconds, arguments.seeds, arguments.largest)
+        parts["pcvrptw"] = lambda: prizes(arguments.data / "pcvrptw", arguments.seconds, arguments.seeds)
         parts["qap"] = lambda: permutations(arguments.data / "qaplib", arguments.seconds, arguments.seeds)
     for name, part in parts.items():
         if arguments.only in (None, name):
