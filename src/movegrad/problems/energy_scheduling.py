@@ -648,8 +648,8 @@ class EnergyScheduling(Problem):
 
         Parameters
         ----------
-        value : pair (starts, machines), or solutions
-            Each (…, n).
+        value : pair (starts, machines), list of such tuples, or solutions
+            Each (…, n). A tuple is what :meth:`decode` gives.
 
         Returns
         -------
@@ -657,6 +657,8 @@ class EnergyScheduling(Problem):
             What is no pair stays as it is.
         """
         n = len(self.data.duration)
+        if isinstance(value, list) and value and all(map(_is_schedule, value)):
+            return np.stack([self.encode(schedule) for schedule in value])
         if (
             not isinstance(value, (list, tuple))
             or len(value) != 2
@@ -703,6 +705,17 @@ class EnergyScheduling(Problem):
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _is_schedule(value: Any) -> bool:
+    """A tuple of starts and machines, as ``decode`` gives it for one solution."""
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_flat, value))
+
+
+def _is_flat(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple, np.ndarray)) for v in value)
 
 
 def _integers(value: Any, name: str, low: int, high: int, length: int | None = None) -> np.ndarray:
