@@ -21,7 +21,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def matrix_of(value: Any, name: str, n: int, *, diagonal: bool = True) -> Any:
-    """A matrix (…, n, n) of finite numbers; a tensor stays as it is. A diagonal that counts for nothing becomes 0: many have inf there."""
+    """A matrix (…, n, n) of finite numbers; a tensor stays as it is. A diagonal that counts for nothing, often inf, becomes 0."""
     array = value if is_tensor(value) else doubles(array_of(value, name))
     if tuple(array.shape[-2:]) != (n, n):
         raise ValueError(f"{name} must have two last axes of {n} entries, got shape {tuple(array.shape)}.")
