@@ -173,8 +173,8 @@ def _solved(program: Reduced) -> np.ndarray | None:
     y = np.where(fixed < 0, values, fixed).astype(np.uint8) if len(values) == n else None
     if y is None or not _feasible(rows, y):
         raise ValueError(
-            f"start must be given, since neither repairing random ones nor {PATIENCE:g} s of HiGHS found a solution of the program, "
-            "got None."
+            f"start must be given, since neither repairing random ones nor {PATIENCE:g} s of HiGHS found a solution of the "
+            "program, got None."
         )
     return y
 
