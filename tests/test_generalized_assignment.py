@@ -188,3 +188,14 @@ def test_jobs_that_are_no_integers_are_refused_in_one_sentence(jobs):
 def test_weights_that_are_too_large_are_told_so():
     with pytest.raises(ValueError, match=r"weights must be at most 1e\+300 in absolute value, got 1e\+308 among its entries\."):
         GeneralizedAssignment([[1e308]], [1.0])
+
+
+@pytest.mark.parametrize("weights", [[[1e20, 1.0], [1.0, 1.0]], [[1e20, 0.5], [0.7, 0.7]]])
+def test_a_huge_weight_forbids_its_pair_and_nothing_else(weights):
+    problem = GeneralizedAssignment(weights, [1.0, 1.0])
+    assert [y.tolist() for y in problem.states()] == [[1, 0]]
+
+
+def test_weights_of_an_agent_do_not_round_those_of_another():
+    problem = GeneralizedAssignment([[1e16, 1.0], [1.0, 1.0]], [2e16, 1.0])
+    assert sorted(y.tolist() for y in problem.states()) == [[0, 0], [0, 1], [1, 0]]

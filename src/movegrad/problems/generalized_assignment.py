@@ -344,7 +344,7 @@ class GeneralizedAssignment(Problem):
         moves = choices(moves, "moves", tuple(MOVES))
         if not any("reassign" in move for move in moves):
             raise ValueError(f"moves must contain a reassignment, since swaps keep the number of jobs, got {tuple(moves)}.")
-        table, limits = on_grid(np.ascontiguousarray(table.T), limits, float(table.max(0).sum()))
+        table, limits = _exact(table, limits)
         guided = "guided reassign" in moves
         first = _search(table, limits) if start is None else _given(start, table, limits)
         super().__init__(
@@ -414,6 +414,16 @@ class GeneralizedAssignment(Problem):
         loads = self.describe(agent)["loads"]
         over = int(np.argmax(loads - self.data.capacities))
         return f"the load {loads[over]:g} of agent {over} is above its capacity {self.data.capacities[over]:g}"
+
+
+def _exact(weights: np.ndarray, capacities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (jobs, agents) and capacities on a grid of each agent.
+
+    What never fits is cut first: a huge weight that forbids a pair must not make the grid so coarse that other weights vanish.
+    """
+    table = np.minimum(weights, np.ceil(2.0 * capacities)[:, None] + 1.0)
+    agents = [on_grid(row, limit, float(row.sum())) for row, limit in zip(table, capacities, strict=True)]
+    return np.array([row for row, _ in agents]).T.copy(), np.array([limit for _, limit in agents], float)
 
 
 def _agents(value: Any, name: str, agents: int, jobs: int) -> Any:
