@@ -560,7 +560,8 @@ class EnergyScheduling(Problem):
                 raise ValueError(f"{name} must have one entry for each of the {n} tasks, got {len(array)}.")
         if use.shape[1] != capacity.shape[1]:
             raise ValueError(f"capacities must have one column for each of the {use.shape[1]} resources, got {capacity.shape[1]}.")
-        use, capacity = on_grid(use, capacity, float(use.sum(0).max()))
+        resources = [on_grid(u, c, float(u.sum())) for u, c in zip(use.T, capacity.T, strict=True)]  # in units of their own
+        use, capacity = (np.stack(part, axis=1) for part in zip(*resources, strict=True))
         moves = choices(moves, "moves", tuple(MOVES))
         if not moves:
             raise ValueError("moves must name at least one move, got none.")
