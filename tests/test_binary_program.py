@@ -558,3 +558,14 @@ BAD = {
 @pytest.mark.parametrize(("call", "found"), BAD.values(), ids=BAD)
 def test_bad_input_is_told_in_one_sentence(call, found):
     assert re.match(found, complaint(call))
+
+
+def test_a_program_too_hard_for_highs_asks_for_a_start_and_not_for_highs(monkeypatch):
+    pytest.importorskip("highspy")
+    monkeypatch.setattr(search, "PATIENCE", 0.05)
+    monkeypatch.setattr(search, "_repaired", lambda program: None)
+    table = np.random.default_rng(0).integers(0, 100, (5, 40))  # a market split: no solver is done with it in time
+    message = complaint(lambda: BinaryProgram(table, table.sum(1) // 2, table.sum(1) // 2))
+    assert message == (
+        "start must be given, since neither repairing random ones nor 0.05 s of HiGHS found a solution of the program, got None."
+    )

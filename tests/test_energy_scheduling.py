@@ -241,3 +241,20 @@ def test_a_loss_learns_from_a_label():
     loss(theta, torch.from_numpy(problem.encode(([0, 2], [0, 0]))[None])).backward()
     assert theta.grad is not None
     assert theta.grad.abs().sum() > 0
+
+
+def test_a_list_of_decoded_schedules_is_as_many_solutions():
+    """Two of them must not be read as the starts and the machines of two schedules."""
+    problem = EnergyScheduling([1, 1], [0, 0], [2, 2], [1.0, 2.0], [1, 1], [2, 2], slots=2)
+    solutions = np.array([[0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 1]])
+    for count in (1, 2, 3):
+        some = solutions[:count]
+        np.testing.assert_array_equal(problem.encode([problem.decode(y) for y in some]), some)
+        np.testing.assert_array_equal(problem.statistic([problem.decode(y) for y in some]), problem.statistic(some))
+    np.testing.assert_array_equal(problem.encode(problem.decode(solutions)), solutions)
+    np.testing.assert_array_equal(problem.encode([(0, 1), (0, 0)]), solutions[0])
+
+
+def test_resources_in_large_units_do_not_round_those_in_small_ones():
+    problem = EnergyScheduling([1, 1], [0, 0], [2, 2], [1.0, 1.0], [[1e16, 1.0], [1e16, 1.0]], [[4e16, 1.0]], slots=2)
+    assert sorted(y.tolist() for y in problem.states()) == [[0, 1, 0, 0], [1, 0, 0, 0]]

@@ -165,3 +165,37 @@ def test_a_loss_learns_from_a_label():
     loss(theta, torch.tensor([[0, 0, 1]])).backward()
     assert theta.grad is not None
     assert theta.grad.abs().sum() > 0
+
+
+def test_jobs_of_agents_will_do_for_the_start_of_the_problem():
+    problem = GeneralizedAssignment([[2, 3, 4], [3, 2, 2]], [5, 4], start=[[0, 1], [2]])
+    np.testing.assert_array_equal(problem.solution, [0, 0, 1])
+    with pytest.raises(ValueError, match=r"start must be 2 lists, one for each agent, that hold each of 0\.\.2 once"):
+        GeneralizedAssignment([[2, 3, 4], [3, 2, 2]], [5, 4], start=[[0, 1], [1]])
+
+
+def test_as_many_solutions_as_agents_are_no_lists_of_jobs():
+    problem = PROBLEMS["small"]()
+    np.testing.assert_array_equal(problem.statistic([[0, 0, 1], [0, 1, 1]]), problem.statistic(np.array([[0, 0, 1], [0, 1, 1]])))
+
+
+@pytest.mark.parametrize("jobs", [[[0.0, 1.0], [2.0]], [[0, "a"], [2]], [[0, None], [2]]])
+def test_jobs_that_are_no_integers_are_refused_in_one_sentence(jobs):
+    with pytest.raises(ValueError, match=r"jobs must be 2 lists, one for each agent, that hold each of 0\.\.2 once, got"):
+        PROBLEMS["small"]().encode(jobs)
+
+
+def test_weights_that_are_too_large_are_told_so():
+    with pytest.raises(ValueError, match=r"weights must be at most 1e\+300 in absolute value, got 1e\+308 among its entries\."):
+        GeneralizedAssignment([[1e308]], [1.0])
+
+
+@pytest.mark.parametrize("weights", [[[1e20, 1.0], [1.0, 1.0]], [[1e20, 0.5], [0.7, 0.7]]])
+def test_a_huge_weight_forbids_its_pair_and_nothing_else(weights):
+    problem = GeneralizedAssignment(weights, [1.0, 1.0])
+    assert [y.tolist() for y in problem.states()] == [[1, 0]]
+
+
+def test_weights_of_an_agent_do_not_round_those_of_another():
+    problem = GeneralizedAssignment([[1e16, 1.0], [1.0, 1.0]], [2e16, 1.0])
+    assert sorted(y.tolist() for y in problem.states()) == [[0, 0], [0, 1], [1, 0]]

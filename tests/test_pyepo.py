@@ -385,6 +385,7 @@ BAD_INPUT = {
     "label that does not fit": (lambda c, y: (c, torch.ones_like(y)), r"true_sol must be in the set, got \[1 1 .* in row 0"),
     "fractional label": (lambda c, y: (c, with_entry(y, 0.5)), "true_sol must be in the set, got the entry 0.5"),
     "nan label": (lambda c, y: (c, with_entry(y, np.nan)), "true_sol must be in the set, got the entry nan"),
+    "huge label": (lambda c, y: (c, with_entry(y, 1e30)), r"true_sol must be in the set, got the entry 1\S*e\+30"),
 }
 
 

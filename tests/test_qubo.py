@@ -193,3 +193,15 @@ def test_a_loss_learns_from_a_label(name):
     loss(theta, torch.from_numpy(label[None])).backward()
     assert theta.grad is not None
     assert theta.grad.abs().sum() > 0
+
+
+def test_matrices_of_any_density_are_one_batch():
+    """Also one that is all zeros: what a batch may hold does not depend on the numbers."""
+    ring = np.roll(np.eye(12), 1, axis=1)
+    matrices = [ring, DENSE, np.zeros((3, 3)), np.ones((1, 1))]
+    problems, thetas = [QUBO(q) for q in matrices], [RNG.normal(size=len(q)) for q in matrices]
+    together = mg.sample(problems, thetas, steps=50, seed=1)
+    for i, (problem, theta) in enumerate(zip(problems, thetas, strict=True)):
+        np.testing.assert_array_equal(together.mean[i], mg.sample(problem, theta[None], steps=50, seed=1, index=[i]).mean[0])
+    graphs = [MaxCut(12, [(i, (i + 1) % 12) for i in range(12)], np.ones(12)), MaxCut(3, [(0, 1), (1, 2)], np.zeros(2))]
+    assert len(mg.sample(graphs, [np.zeros(12), np.zeros(2)], steps=10).mean) == 2

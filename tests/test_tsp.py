@@ -8,7 +8,7 @@ import pytest
 
 import movegrad as mg
 from movegrad.engine import pure
-from movegrad.problems import TSP
+from movegrad.problems import CVRP, TSP
 from movegrad.problems.tsp import nearest_first
 from tests.slow import slow_but_for
 
@@ -233,3 +233,14 @@ def test_a_loss_learns_from_a_tour():
     used = problem.matrix(theta.grad)[0]
     assert (used[[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]] < 0).all()  # θ rises where the tour goes
     assert used.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_what_stands_on_a_diagonal_counts_for_nothing(value):
+    distances = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    odd = distances.copy()
+    np.fill_diagonal(odd, value)
+    for problem in (TSP(4), TSP(4, asymmetric=True), CVRP([1, 1, 1], 2)):
+        np.testing.assert_array_equal(problem.theta(-odd), problem.theta(-distances))
+    np.testing.assert_array_equal(TSP.nearest(odd, 2), TSP.nearest(distances, 2))
+    assert np.isnan(odd[0, 0]) or np.isinf(odd[0, 0])

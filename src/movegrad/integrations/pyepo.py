@@ -246,7 +246,7 @@ def _rounded(y: np.ndarray) -> np.ndarray:
     """Labels without the tolerance of a solver, as integers."""
     whole = np.rint(y)
     with np.errstate(invalid="ignore"):  # of infinite entries
-        bad = ~(np.abs(y - whole) <= INTEGRALITY)
+        bad = ~((np.abs(y - whole) <= INTEGRALITY) & (np.abs(y) < 2**31))
     if bad.any():
         raise ValueError(f"true_sol must be in the set, got the entry {y[bad][0]}.")
     return whole.astype(np.int64)

@@ -20,11 +20,13 @@ def is_tensor(value: Any) -> bool:
     return hasattr(type(value), "reshape") and not isinstance(value, np.ndarray) and not getattr(value, "is_nested", False)
 
 
-def matrix_of(value: Any, name: str, n: int) -> Any:
-    """A matrix (…, n, n) of finite numbers; a tensor stays as it is."""
+def matrix_of(value: Any, name: str, n: int, *, diagonal: bool = True) -> Any:
+    """A matrix (…, n, n) of finite numbers; a tensor stays as it is. A diagonal that counts for nothing, often inf, becomes 0."""
     array = value if is_tensor(value) else doubles(array_of(value, name))
     if tuple(array.shape[-2:]) != (n, n):
         raise ValueError(f"{name} must have two last axes of {n} entries, got shape {tuple(array.shape)}.")
+    if isinstance(array, np.ndarray) and not diagonal:
+        array[..., np.eye(n, dtype=bool)] = 0.0
     if isinstance(array, np.ndarray) and not (np.abs(array) <= LARGEST).all():
         raise too_large(array, name)
     return array
@@ -32,7 +34,7 @@ def matrix_of(value: Any, name: str, n: int) -> Any:
 
 def to_edges(value: Any, name: str, n: int) -> Any:
     """Symmetric (…, n, n) → (…, n(n−1)/2); the diagonal counts for nothing."""
-    matrix = matrix_of(value, name, n)
+    matrix = matrix_of(value, name, n, diagonal=False)
     row, column = np.tril_indices(n, -1)
     lower, upper = matrix[..., row, column], matrix[..., column, row]
     if bool((lower != upper).any()):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from movegrad._validate import LARGEST, array_of, doubles
+from movegrad._validate import LARGEST, array_of, doubles, too_large
 
 SLACK = 1e-9  # of a capacity: numbers that are not integers are rounded, also those of the user
 
@@ -17,9 +17,11 @@ def amounts(value: Any, name: str, axes: int) -> np.ndarray:
             f"{name} must be numbers with {axes} {'axes' if axes > 1 else 'axis'}, got shape {array.shape} of {array.dtype}."
         )
     array = doubles(array)
-    wrong = ~((array >= 0) & (array <= LARGEST))
+    wrong = ~((array >= 0) & (array < np.inf))
     if wrong.any():
         raise ValueError(f"{name} must be finite and ≥ 0, got {array[wrong][0]} among its entries.")
+    if (array > LARGEST).any():
+        raise too_large(array, name)
     return array
 
 

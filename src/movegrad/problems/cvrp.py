@@ -365,7 +365,7 @@ class CVRP(RoutingProblem):
             raise ValueError(
                 f"demands must be at most {fleet * capacity:g} in all, the capacity of {fleet} vehicles, got {wanted.sum():g}."
             )
-        near = None if distances is None else matrix_of(array_of(distances, "distances"), "distances", n + 1)
+        near = None if distances is None else matrix_of(array_of(distances, "distances"), "distances", n + 1, diagonal=False)
         square = np.zeros((n + 1, n + 1))
         self.instance = Instance(
             square,

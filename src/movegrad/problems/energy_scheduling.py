@@ -560,7 +560,8 @@ class EnergyScheduling(Problem):
                 raise ValueError(f"{name} must have one entry for each of the {n} tasks, got {len(array)}.")
         if use.shape[1] != capacity.shape[1]:
             raise ValueError(f"capacities must have one column for each of the {use.shape[1]} resources, got {capacity.shape[1]}.")
-        use, capacity = on_grid(use, capacity, float(use.sum(0).max()))
+        resources = [on_grid(u, c, float(u.sum())) for u, c in zip(use.T, capacity.T, strict=True)]  # in units of their own
+        use, capacity = (np.stack(part, axis=1) for part in zip(*resources, strict=True))
         moves = choices(moves, "moves", tuple(MOVES))
         if not moves:
             raise ValueError("moves must name at least one move, got none.")
@@ -648,8 +649,8 @@ class EnergyScheduling(Problem):
 
         Parameters
         ----------
-        value : pair (starts, machines), or solutions
-            Each (…, n).
+        value : pair (starts, machines), list of such tuples, or solutions
+            Each (…, n). A tuple is what :meth:`decode` gives.
 
         Returns
         -------
@@ -657,6 +658,8 @@ class EnergyScheduling(Problem):
             What is no pair stays as it is.
         """
         n = len(self.data.duration)
+        if isinstance(value, list) and value and all(map(_is_schedule, value)):
+            return np.stack([self.encode(schedule) for schedule in value])
         if (
             not isinstance(value, (list, tuple))
             or len(value) != 2
@@ -703,6 +706,17 @@ class EnergyScheduling(Problem):
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _is_schedule(value: Any) -> bool:
+    """A tuple of starts and machines, as ``decode`` gives it for one solution."""
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_flat, value))
+
+
+def _is_flat(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple, np.ndarray)) for v in value)
 
 
 def _integers(value: Any, name: str, low: int, high: int, length: int | None = None) -> np.ndarray:

@@ -306,7 +306,7 @@ class GeneralizedAssignment(Problem):
         Temperature β of guided reassignments; t by default, where all that fits is accepted.
     shares : sequence of float, optional
         Shares of the moves; equal by default.
-    start : integers (jobs,), optional
+    start : integers (jobs,), or lists of the jobs of each agent, optional
         A solution to begin with. By default one is searched for: greedy, then tabu search over the overloads.
 
     Notes
@@ -344,7 +344,7 @@ class GeneralizedAssignment(Problem):
         moves = choices(moves, "moves", tuple(MOVES))
         if not any("reassign" in move for move in moves):
             raise ValueError(f"moves must contain a reassignment, since swaps keep the number of jobs, got {tuple(moves)}.")
-        table, limits = on_grid(np.ascontiguousarray(table.T), limits, float(table.max(0).sum()))
+        table, limits = _exact(table, limits)
         guided = "guided reassign" in moves
         first = _search(table, limits) if start is None else _given(start, table, limits)
         super().__init__(
@@ -376,18 +376,7 @@ class GeneralizedAssignment(Problem):
         array (jobs,)
             What is no list of lists stays as it is.
         """
-        agents, jobs = len(self.data.capacities), len(self.solution)
-        nested = isinstance(value, (list, tuple)) and all(isinstance(part, (list, tuple)) for part in value)
-        if not nested or (value and all(len(part) == jobs for part in value) and len(value) != agents):
-            return value
-        if len(value) != agents or sorted(j for part in value for j in part) != list(range(jobs)):
-            raise ValueError(
-                f"jobs must be {agents} lists, one for each agent, that hold each of 0..{jobs - 1} once, got {shown(value)}."
-            )
-        out = np.zeros(jobs, np.int32)
-        for a, part in enumerate(value):
-            out[list(part)] = a
-        return out
+        return _agents(value, "jobs", len(self.data.capacities), len(self.solution))
 
     def describe(self, solution: np.ndarray) -> dict[str, Any]:
         """The jobs of each agent, and its load.
@@ -427,8 +416,37 @@ class GeneralizedAssignment(Problem):
         return f"the load {loads[over]:g} of agent {over} is above its capacity {self.data.capacities[over]:g}"
 
 
+def _exact(weights: np.ndarray, capacities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (jobs, agents) and capacities on a grid of each agent.
+
+    What never fits is cut first: a huge weight that forbids a pair must not make the grid so coarse that other weights vanish.
+    """
+    table = np.minimum(weights, np.ceil(2.0 * capacities)[:, None] + 1.0)
+    agents = [on_grid(row, limit, float(row.sum())) for row, limit in zip(table, capacities, strict=True)]
+    return np.array([row for row, _ in agents]).T.copy(), np.array([limit for _, limit in agents], float)
+
+
+def _agents(value: Any, name: str, agents: int, jobs: int) -> Any:
+    """The agents of all jobs from lists of the jobs of each agent; solutions stay as they are."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(part, (list, tuple)) for part in value):
+        return value
+    listed = [j for part in value for j in part]
+    each_once = all(isinstance(j, (int, np.integer)) for j in listed) and sorted(listed) == list(range(jobs))
+    if len(value) == agents and each_once:
+        out = np.zeros(jobs, np.int32)
+        for a, part in enumerate(value):
+            out[list(part)] = a
+        return out
+    if value and all(len(part) == jobs for part in value):  # a list of solutions
+        return value
+    raise ValueError(
+        f"{name} must be {agents} lists, one for each agent, that hold each of 0..{jobs - 1} once, got {shown(value)}."
+    )
+
+
 def _given(start: Any, table: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    array, agents = array_of(start, "start"), len(limits)
+    agents = len(limits)
+    array = array_of(_agents(start, "start", agents, len(table)), "start")
     if array.dtype.kind not in "iu" or array.shape != (len(table),) or (array < 0).any() or (array >= agents).any():
         raise ValueError(f"start must be {len(table)} integers in 0..{agents - 1}, the agents of the jobs, got {shown(start)}.")
     loads = np.bincount(array, table[np.arange(len(table)), array], agents)

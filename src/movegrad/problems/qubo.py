@@ -78,18 +78,16 @@ def apply_flip(data, state, i):
 
 
 @jit
-def apply_flip_lists(data, state, i):
+def apply_flip_coupled(data, state, i):
+    """One function for rows and for lists, so that problems of a batch need not have the same density."""
     d = np.float64(step_of(data, state, i))
-    for k in range(data.first[i], data.first[i + 1]):
-        state.field[data.neighbor[k]] += d * data.coupling[k]
-    apply_flip(data, state, i)
-
-
-@jit
-def apply_flip_rows(data, state, i):
-    d, row = np.float64(step_of(data, state, i)), data.matrix[i]
-    for j in range(len(state.field)):
-        state.field[j] += d * row[j]
+    if len(data.matrix) > 0:
+        row = data.matrix[i]
+        for j in range(len(state.field)):
+            state.field[j] += d * row[j]
+    else:
+        for k in range(data.first[i], data.first[i + 1]):
+            state.field[data.neighbor[k]] += d * data.coupling[k]
     apply_flip(data, state, i)
 
 
@@ -237,10 +235,7 @@ class Quadratic(NamedTuple):
     rows: np.ndarray
     columns: np.ndarray
     values: np.ndarray
-
-    @property
-    def is_zero(self) -> bool:
-        return not (self.linear.any() or len(self.values))
+    given: bool = True  # also where all of it is 0: problems of a batch have a φ or none
 
 
 class _TwoValued(Problem):
@@ -252,7 +247,7 @@ class _TwoValued(Problem):
         self, name: str, spins: bool, term: Quadratic, pairs: np.ndarray | None, a: int, b: int, extra_moves: Sequence[Move]
     ) -> None:
         n, m = term.n, 0 if pairs is None else len(pairs)
-        lists, dense, has_phi = _lists(n, term.rows, term.columns), len(term.values) >= DENSE * n * n, not term.is_zero
+        lists, dense, has_phi = _lists(n, term.rows, term.columns), len(term.values) >= DENSE * n * n, term.given
         linear, values = _on_grid(term)
         matrix = np.zeros((n, n) if dense and has_phi else (0, 0))
         if len(matrix):
@@ -262,7 +257,7 @@ class _TwoValued(Problem):
         at_pairs = _lists(n, ends[:, 0], ends[:, 1])
         flip = FLIP if pairs is None else FLIP_ON_PAIRS
         if has_phi:
-            flip = replace(flip, gain=gain_flip, apply=apply_flip_rows if dense else apply_flip_lists, apply_if=None)
+            flip = replace(flip, gain=gain_flip, apply=apply_flip_coupled, apply_if=None)
         solution = np.full(n, -1, np.int8) if spins else np.zeros(n, np.uint8)
         super().__init__(
             Data(
@@ -308,7 +303,8 @@ class QUBO(_TwoValued):
     Notes
     -----
     A flip is proposed and refused in O(1) and accepted in O(degree). Entries of Q are rounded to a grid of about 2⁻⁵⁰ times the
-    largest sum of a row, so that local fields are exact however long a chain runs; integers are not changed.
+    largest sum of a row, so that local fields are exact however long a chain runs; integers with sums
+    below 2⁵⁰ are not changed.
 
     Examples
     --------
@@ -364,7 +360,7 @@ class Ising(_TwoValued):
                 f"couplings must be 0 on the diagonal, since spins squared are 1, got {term.linear[bad]} for spin {bad}."
             )
         if fields is not None:
-            term = term._replace(linear=_numbers(fields, "fields", term.n))
+            term = term._replace(linear=_numbers(fields, "fields", term.n), given=True)
         listed = None if pairs is None else _pairs(pairs, "pairs", term.n)
         super().__init__(f"Ising({term.n})", True, term, listed, 0, 1, extra_moves)
 
@@ -389,7 +385,8 @@ class MaxCut(_TwoValued):
     Notes
     -----
     A flip is proposed and refused in O(1) and accepted in O(degree). θ is rounded, where fields are summed, to a grid of about
-    2⁻⁵⁰ times the largest sum at a vertex, so that they are exact however long a chain runs; integers are not changed.
+    2⁻⁵⁰ times the largest sum at a vertex, so that they are exact however long a chain runs; integers with sums
+    below 2⁵⁰ are not changed.
 
     Examples
     --------
@@ -446,7 +443,7 @@ def _lists(n: int, rows: np.ndarray, columns: np.ndarray) -> Lists:
 
 def _nothing(n: int) -> Quadratic:
     none = np.zeros(0, np.int64)
-    return Quadratic(n, np.zeros(n), none, none, np.zeros(0))
+    return Quadratic(n, np.zeros(n), none, none, np.zeros(0), given=False)
 
 
 def _quadratic(value: Any, name: str) -> Quadratic:

@@ -727,7 +727,7 @@ class TSP(Problem):
         array = array_of(distances, "distances")
         if array.ndim != 2 or array.shape[0] != array.shape[1] or len(array) < 2:
             raise ValueError(f"distances must be square with at least 2 rows, got shape {array.shape}.")
-        far = np.array(matrix_of(array, "distances", len(array)))
+        far = np.array(matrix_of(array, "distances", len(array), diagonal=False))
         np.fill_diagonal(far, np.inf)
         return np.argsort(far, axis=1, kind="stable")[:, : integer_in(k, "k", 1, len(array) - 1)]
 
@@ -747,7 +747,7 @@ class TSP(Problem):
         n = len(self.solution)
         if not self.asymmetric:
             return to_edges(matrix, "matrix", n)
-        square = matrix_of(matrix, "matrix", n)
+        square = matrix_of(matrix, "matrix", n, diagonal=False)
         return square.reshape(*square.shape[:-2], n * n)
 
     def matrix(self, edges: Any) -> Any:

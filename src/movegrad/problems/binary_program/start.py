@@ -148,7 +148,7 @@ def _repair(
 
 
 def _solved(program: Reduced) -> np.ndarray | None:
-    """A solution by HiGHS; None if it is not installed or finds none in time."""
+    """A solution by HiGHS; None if it is not installed."""
     try:
         import highspy
     except ImportError:
@@ -171,7 +171,12 @@ def _solved(program: Reduced) -> np.ndarray | None:
         raise Infeasible("A y must be between lower and upper for some binary y, but HiGHS proved that there is none.")
     values = np.rint(np.array(solver.getSolution().col_value))
     y = np.where(fixed < 0, values, fixed).astype(np.uint8) if len(values) == n else None
-    return y if y is not None and _feasible(rows, y) else None
+    if y is None or not _feasible(rows, y):
+        raise ValueError(
+            f"start must be given, since neither repairing random ones nor {PATIENCE:g} s of HiGHS found a solution of the "
+            "program, got None."
+        )
+    return y
 
 
 # --- all solutions ---------------------------------------------------------------------------------------------------
