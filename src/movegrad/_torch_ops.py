@@ -31,7 +31,9 @@ from movegrad.engine import Begin
 
 _OWNERS: WeakValueDictionary[int, nn.Module] = WeakValueDictionary()
 _HANDLES = count()
-_EXPORTED = (1 + randbits(30)) << 32  # handles in programs that may be saved: another process must not find layers of its own by them
+_EXPORTED = (
+    1 + randbits(30)
+) << 32  # handles in programs that may be saved: another process must not find layers of its own by them
 
 
 def register(owner: nn.Module) -> int:
