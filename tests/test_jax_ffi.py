@@ -400,6 +400,17 @@ np.testing.assert_allclose(summed(theta[0], jnp.arange(8)), apart, rtol=1e-5)
 # Without shard_map, on sharded arrays.
 placed = jax.device_put(theta, jax.sharding.NamedSharding(row, spec))
 np.testing.assert_array_equal(jax.jit(layer)(placed, key), whole)
+
+# On a mesh with explicit axes, where shards are part of the type of an array.
+if hasattr(jax, "set_mesh") and hasattr(jax.sharding, "AxisType"):
+    one_step = mg.jax.OneStepLoss(mg.problems.TopK(8, 3))
+    explicit = jax.make_mesh((2, 2), ("data", "model"), axis_types=(jax.sharding.AxisType.Explicit, jax.sharding.AxisType.Auto))
+    for f in (lambda t, y: (layer(t, key) ** 2).sum(), lambda t, y: loss(t, y, key).sum(), one_step):
+        wanted = jax.grad(f)(theta, y)
+        with jax.set_mesh(explicit):
+            shards = [jax.device_put(a, jax.sharding.NamedSharding(explicit, spec)) for a in (theta, y)]
+            for g in (jax.grad(f), jax.jit(jax.grad(f))):
+                np.testing.assert_allclose(g(*shards), wanted, rtol=1e-6)
 print("done", mg._jax_ffi.in_use())
 """
 

@@ -152,6 +152,17 @@ def wrong_attach(data, theta, state):
 
 
 @mg.jit
+def follow_and_apply(data, theta, state, i):
+    follow(data, theta, state, i)
+    apply(data, state, i)
+
+
+@mg.jit
+def stay(data, state, i):
+    pass
+
+
+@mg.jit
 def no_number(data, theta, state, i):
     state.side[0] += 0
 
@@ -162,12 +173,23 @@ def no_number(data, theta, state, i):
         ({"moves": [replace(FLIP, score=wrong_score)]}, "wrong score"),
         ({"moves": [replace(FLIP, follow=lazy_follow)]}, "stale state"),
         ({"moves": [replace(FLIP, follow=None)]}, "stale state"),
+        ({"moves": [replace(FLIP, follow=follow_and_apply, apply=stay)]}, "proposal"),
         ({"attach": wrong_attach}, "wrong score"),
     ],
 )
 def test_wrong_ones_are_found(wrong, kind):
     assert kind in mg.check(cut(**wrong), compiled=False).findings
     assert not mg.check(cut(**wrong), compiled=False, local=True).ok
+
+
+@mg.jit
+def apply_if(data, state, i, accepted):
+    state.side[i] ^= accepted
+
+
+def test_apply_if_is_held_to_apply_and_not_to_follow():
+    report = mg.check(cut(moves=[replace(FLIP, apply_if=apply_if)]), compiled=False)
+    assert report.ok, report
 
 
 def test_what_does_not_go_together_is_refused():

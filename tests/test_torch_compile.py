@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import movegrad as mg  # noqa: E402
+from movegrad import _torch_ops  # noqa: E402
 from movegrad.problems import TopK  # noqa: E402
 from movegrad.torch import FenchelYoungLoss, LocalSearchLayer, OneStepLoss  # noqa: E402
 from tests.slow import slow_but_for  # noqa: E402
@@ -297,6 +299,47 @@ def test_losses_in_func_are_those_of_plain_calls(make):
     many = with_gradient(lambda t: make("mean")(t, Y), theta[0])[1]
     assert torch.equal(grad(make("mean"))(theta[0], Y), many)
     assert torch.equal(vmap(grad(make("mean")), (0, None))(theta, Y)[0], many)
+
+
+def of_one(loss, theta):
+    return loss(theta, Y if theta.ndim > 1 else Y[0])
+
+
+@pytest.mark.parametrize("name", ["layer", *LOSSES])
+def test_func_inside_of_a_compiled_function_breaks_the_graph_and_gives_the_numbers_of_plain_calls(name):
+    theta, v, func = scores(3, 8), scores(3, 8, seed=1), torch.func
+
+    def ways():
+        loss = None if name == "layer" else LOSSES[name]("sum")
+        f = layer() if loss is None else partial(of_one, loss)
+        return [
+            func.vmap(f),
+            func.grad(squares(f)),
+            func.vmap(func.grad(squares(f))),
+            lambda t: func.jvp(f, (t,), (v,))[1],
+        ]
+
+    for plain, compiled in zip(ways(), ways(), strict=True):
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(compiled, backend="aot_eager")(theta), plain(theta))
+
+
+@graphs
+def test_an_exported_program_never_finds_a_layer_of_another_process(monkeypatch):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.loss = layer(), OneStepLoss(TOP)
+
+        def forward(self, theta):
+            return self.layer(theta) + self.loss(theta, Y)
+
+    model, theta = Model(), scores(3, 8)
+    program = torch.export.export(model, (theta,)).module()
+    torch.testing.assert_close(program(theta), layer()(theta) + model.loss(theta, Y))
+    monkeypatch.setattr(_torch_ops, "_EXPORTED", _torch_ops._EXPORTED + (1 << 32))  # as in another process
+    with pytest.raises(RuntimeError, match=r"^a compiled function must be used where and while the layer in it lives, got .*\.$"):
+        program(theta)
 
 
 @pytest.mark.parametrize("name", ["layer", *LOSSES])

@@ -12,7 +12,11 @@ A call is three functions of tensors, of which the layer behind ``handle`` says 
 that PyTorch just runs know nothing of this: they are shorter (movegrad/torch.py).
 """
 
+import sys
+from collections.abc import Callable
+from functools import wraps
 from itertools import count
+from secrets import randbits
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -27,6 +31,9 @@ from movegrad.engine import Begin
 
 _OWNERS: WeakValueDictionary[int, nn.Module] = WeakValueDictionary()
 _HANDLES = count()
+_EXPORTED = (
+    1 + randbits(30)
+) << 32  # handles in programs that may be saved: another process must not find layers of its own by them
 
 
 def register(owner: nn.Module) -> int:
@@ -36,9 +43,14 @@ def register(owner: nn.Module) -> int:
     return handle
 
 
+def handle_of(owner: Any) -> int:
+    """What stands for a module in a graph."""
+    return owner._handle + _EXPORTED if torch.compiler.is_exporting() else owner._handle
+
+
 def owner_of(handle: int) -> Any:
     """The module of a handle."""
-    owner = _OWNERS.get(handle)
+    owner = _OWNERS.get(handle - _EXPORTED if handle >= 1 << 32 else handle)
     if owner is None:
         raise RuntimeError("a compiled function must be used where and while the layer in it lives, got a layer that is gone.")
     return owner
@@ -258,21 +270,34 @@ def mean_in_graph(
     state, rest = layer._memory.state, None if y is None else y.detach()
     guide = None if guide is None else guide.detach()
     *call, statistics = torch.ops.movegrad.begin(
-        state, theta.detach(), rest, index, guide, owner._handle, start, y_is, call, *layer._shape
+        state, theta.detach(), rest, index, guide, handle_of(owner), start, y_is, call, *layer._shape
     )
-    mean, ends, _ = torch.ops.movegrad.run(fixed, guide, *call, layer._handle, y is not None)
+    mean, ends, _ = torch.ops.movegrad.run(fixed, guide, *call, handle_of(layer), y is not None)
     many = y is not None and theta.ndim == 1 and y.ndim == 2
-    torch.ops.movegrad.remember(state, call[1], ends.detach(), owner._handle, start, y_is, many)
+    torch.ops.movegrad.remember(state, call[1], ends.detach(), handle_of(owner), start, y_is, many)
     return mean, statistics
 
 
 # --- torch.func --------------------------------------------------------------------------------------------------------
 
 
+def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Not compiled: where ``torch.func`` breaks a graph, PyTorch goes on to compile what is called from there."""
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        if "torch._dynamo" not in sys.modules:  # which takes a second to import
+            return function(*args)
+        return torch.compiler.disable(function)(*args)
+
+    return run
+
+
 class Expectation(torch.autograd.Function):
     """E[T(Y)], and all that its derivative needs to run the chains again."""
 
     @staticmethod
+    @_untraced
     def forward(theta: Tensor, guide: Tensor | None, index: Tensor | None, layer: Any, options: dict[str, Any]) -> tuple:
         return layer._expected(theta, guide, index, options)
 
@@ -303,6 +328,7 @@ class Product(torch.autograd.Function):
     """The covariance product, as a function of the direction v, in which it is linear and symmetric."""
 
     @staticmethod
+    @_untraced
     def forward(v: Tensor, theta: Tensor, guide: Tensor | None, *rest: Any) -> Tensor:
         keys, indices, solutions, pending, steps, layer = rest
         return multiply(layer, v, theta, guide, Begun(keys, indices, solutions, pending, keys), steps)
@@ -336,6 +362,7 @@ class Difference(torch.autograd.Function):
     """E[T(Y)] − T(y): the gradient of a loss. It has none itself."""
 
     @staticmethod
+    @_untraced
     def forward(theta: Tensor, y: Tensor, guide: Tensor | None, index: Tensor | None, loss: Any, options: dict[str, Any]) -> Tensor:
         return loss._gradient(theta, y, guide=guide, index=None if index is None else index.reshape(-1), **options)
 
@@ -366,6 +393,7 @@ class OneStep(torch.autograd.Function):
     """The loss of one exact step and its gradient, which has none itself."""
 
     @staticmethod
+    @_untraced
     def forward(theta: Tensor, y: Tensor, guide: Tensor | None, loss: Any) -> tuple[Tensor, Tensor]:
         return loss._values(theta, y, guide)
 

@@ -10,9 +10,9 @@ Functions are pure, and keys explicit: draws depend on (key, number of the examp
 * Examples of a call are numbered 0, 1, … in the order of the leading axes of θ, unless ``index`` numbers them.
 * Under ``vmap`` all examples run as one batch, and each gets what it would get alone: numbers begin at 0 again for each of them, so
   that examples with the same key and θ get the same draws. Map over keys, too, or over ``index``.
-* Under ``shard_map`` numbers go on from shard to shard, along the axes of the mesh over which arguments differ (over all of them
-  with ``check_vma=False``): rows of θ that are sharded along their first axis get the numbers, and so the results, that they have
-  in one piece. With ``index`` that is so for any sharding.
+* Under ``shard_map`` numbers go on from shard to shard, along the axes of the mesh, in its order, over which arguments differ (over
+  all of them with ``check_vma=False``): rows of θ that are sharded along their first axis, over axes in that order, get the
+  numbers, and so the results, that they have in one piece. With ``index`` that is so for any sharding.
 * Chains go on where they ended if the caller says so: with ``ends=True`` they are returned, to be the ``start`` of the next call.
 
 Nothing can be differentiated twice.
@@ -324,7 +324,7 @@ def _expectation_forward(calls: tuple[Call, Call], theta: jax.Array, others: dic
 def _expectation_backward(calls: tuple[Call, Call], residuals: tuple, cotangents: tuple) -> tuple:
     theta, others = residuals
     (product,) = _evaluated(calls[1], {"theta": theta, **others, "direction": cotangents[0]})
-    return product, {name: _zero(other) for name, other in others.items()}
+    return _laid_out_as(theta, product), {name: _zero(other) for name, other in others.items()}
 
 
 _expectation.defvjp(_expectation_forward, _expectation_backward)
@@ -351,7 +351,7 @@ def _one_step(call: Call, theta: jax.Array, others: dict[str, jax.Array]) -> jax
 @partial(_one_step.defjvp, symbolic_zeros=True)
 def _one_step_tangent(call: Call, primals: tuple, tangents: tuple) -> tuple:
     value, gradient = _evaluated(call, {"theta": primals[0], **primals[1]})
-    return value, _along(gradient, tangents, call)
+    return value, _laid_out_as(value, _along(gradient, tangents, call))
 
 
 def _along(gradient: jax.Array, tangents: tuple, call: Call) -> jax.Array:
@@ -682,6 +682,14 @@ def _varying(array: Any) -> frozenset[str]:
     kind = jax.typeof(array) if hasattr(jax, "typeof") else None
     kind = getattr(kind, "manual_axis_type", getattr(kind, "mat", kind))  # names of several versions
     return getattr(kind, "varying", getattr(kind, "vma", frozenset()))
+
+
+def _laid_out_as(other: jax.Array, array: jax.Array) -> jax.Array:
+    """The same array, sharded as another one: on a mesh with explicit axes that is part of its type."""
+    kind = getattr(jax.typeof(other), "sharding", None) if hasattr(jax, "typeof") else None
+    if kind is None or kind == jax.typeof(array).sharding or not getattr(kind.mesh, "explicit_axes", ()):
+        return array
+    return jax.sharding.reshard(array, kind)
 
 
 def _vary(array: jax.Array, axes: tuple[str, ...]) -> jax.Array:

@@ -209,7 +209,7 @@ class LocalSearchLayer(_Module):
             options = start, index, guide, call
             if problem is None and self._shape is not None and isinstance(theta, Tensor) and _are_plain(*options):
                 return _torch_ops.mean_in_graph(self, self, theta, None, options, None)[0]
-            return torch.compiler.disable(self._forward)(theta, problem, start, index, guide, call)
+            return torch.compiler.disable(self.forward)(theta, problem=problem, start=start, index=index, guide=guide, call=call)
         if _are_transformed():
             _refuse_others(self, problem)
             keys = {"start": start, "call": call}
@@ -442,7 +442,8 @@ class FenchelYoungLoss(_Module):
                 and _can_be_traced(theta, y, y_is or self.y_is)
             ):
                 return self._in_graph(theta, y, options, y_is or self.y_is)
-            return torch.compiler.disable(self._forward)(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
+            keys = {"problem": problem, "start": start, "index": index, "guide": guide, "y_is": y_is, "call": call}
+            return torch.compiler.disable(self.forward)(theta, y, **keys)
         if _are_transformed():
             _refuse_others(self.layer, problem)
             keys = {"start": start, "y_is": y_is, "call": call}
@@ -602,9 +603,9 @@ class OneStepLoss(_Module):
         """
         if torch.compiler.is_compiling():
             if _can_be_traced(theta, y, "solution") and _are_plain(None, None, guide, None):
-                values, _ = torch.ops.movegrad.one_step(theta, y, guide, self._handle, self.problem.size)
+                values, _ = torch.ops.movegrad.one_step(theta, y, guide, _torch_ops.handle_of(self), self.problem.size)
                 return values if self.reduction == "none" else values.mean() if self.reduction == "mean" else values.sum()
-            return torch.compiler.disable(self._forward)(theta, y, guide)
+            return torch.compiler.disable(self.forward)(theta, y, guide=guide)
         if not _are_transformed():
             return self._forward(theta, y, guide)
         y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.problem, y, "y"))
@@ -757,8 +758,8 @@ def _nothing(shape: Any) -> ValueError:
 
 
 def _are_plain(start: Any, index: Any, guide: Any, call: Any) -> bool:
-    """Can operators take these arguments? Others break a graph."""
-    plain = _GRAPHS and isinstance(start, (str, type(None))) and isinstance(guide, (Tensor, type(None)))
+    """Can operators take these arguments? Others break a graph, and so does ``torch.func``, whose rules operators do not have."""
+    plain = _GRAPHS and not _are_transformed() and isinstance(start, (str, type(None))) and isinstance(guide, (Tensor, type(None)))
     return plain and isinstance(index, (Tensor, list, tuple, range, type(None))) and isinstance(call, (int, type(None)))
 
 

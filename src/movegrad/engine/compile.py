@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from threading import Timer
+from threading import RLock, Timer
 from types import MappingProxyType
 from typing import Any
 
@@ -127,12 +127,17 @@ def specialize(template: Callable, *, decorate: Callable = inline, **bindings: A
     return decorate(bound)
 
 
+_PARSING = RLock()  # Python 3.11 may raise a SystemError where two threads make trees at the same time
+
+
 @cache
 def _without_dead_code(template: Any, flags: tuple[tuple[str, bool], ...]) -> types.CodeType:
     """The code of a template for given flags. Numba reads, types and lowers what stands behind one that is off; LLVM drops it."""
     if not flags:
         return template.__code__
-    tree = _Fold(dict(flags)).visit(ast.parse(textwrap.dedent(inspect.getsource(template))))
+    source = textwrap.dedent(inspect.getsource(template))
+    with _PARSING:
+        tree = _Fold(dict(flags)).visit(ast.parse(source))
     ast.increment_lineno(ast.fix_missing_locations(tree), template.__code__.co_firstlineno - 1)
     module = compile(tree, template.__code__.co_filename, "exec")
     return next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))

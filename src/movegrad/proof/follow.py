@@ -133,10 +133,13 @@ class Follower:
         if self._changes(move, desk.state, drawn) != change:
             self._found("order", f"change of {move.name!r} at {self._show(saved)} answers otherwise after feasible was asked.")
         move.follow(data, self.pure.theta, desk.state, drawn)
+        followed = desk.save()
+        if desk.solution(followed) != y:
+            self._found("proposal", f"follow of {move.name!r} changed the solution {self._show(saved)}, which is for apply to do.")
         move.apply(data, desk.state, drawn)
         applied = desk.save()
         if move.apply_if is not None:
-            self._apply_without_branch(asked, move, drawn, applied)
+            self._apply_without_branch(followed, move, drawn, applied)
         if self._again:
             self._apply_at_once(saved, s, rng.choices, drawn, applied)
         return Outcome(*head, log_ratio, desk.solution(applied), gain, score, change, mask, refused, applied)
@@ -215,13 +218,13 @@ class Follower:
             name = self.pure.moves[s].name
             self._found("order", f"apply of {name!r} at {self._show(saved)} leads elsewhere if nothing was asked before it.")
 
-    def _apply_without_branch(self, asked: bytes, move: PureMove, drawn: Any, applied: bytes) -> None:
+    def _apply_without_branch(self, followed: bytes, move: PureMove, drawn: Any, applied: bytes) -> None:
         """``apply_if`` of 1 is ``apply``, and of 0 nothing."""
-        for accepted, wanted in ((0, asked), (1, applied)):
-            move.apply_if(self.pure.data, self.pure.desk.put(asked), drawn, accepted)  # type: ignore[misc]
+        for accepted, wanted in ((0, followed), (1, applied)):
+            move.apply_if(self.pure.data, self.pure.desk.put(followed), drawn, accepted)  # type: ignore[misc]
             if self.pure.desk.save() != wanted:
                 as_ = "changes the state if it is not accepted" if accepted == 0 else "is not apply if it is accepted"
-                self._found("apply_if", f"apply_if of {move.name!r} at {self._show(asked)}, move {drawn}, {as_}.")
+                self._found("apply_if", f"apply_if of {move.name!r} at {self._show(followed)}, move {drawn}, {as_}.")
         self.pure.desk.put(applied)
 
     def _expect_outside(self, move: PureMove, drawn: Any, saved: bytes) -> None:
