@@ -141,6 +141,16 @@ def wrong_score(data, theta, state, i):
 
 
 @mg.jit
+def wrong_for_large_negative_theta(data, theta, state, i):
+    return state.field[i] * (1.01 if theta[len(theta) - 1] < -20.0 else 1.0)
+
+
+@mg.jit
+def wrong_for_large_positive_theta(data, theta, state, i):
+    return state.field[i] * (1.01 if theta[len(theta) - 1] > 20.0 else 1.0)
+
+
+@mg.jit
 def lazy_follow(data, theta, state, i):
     state.field[i] = -state.field[i]
 
@@ -171,6 +181,8 @@ def no_number(data, theta, state, i):
     ("wrong", "kind"),
     [
         ({"moves": [replace(FLIP, score=wrong_score)]}, "wrong score"),
+        ({"moves": [replace(FLIP, score=wrong_for_large_negative_theta)]}, "wrong score"),
+        ({"moves": [replace(FLIP, score=wrong_for_large_positive_theta)]}, "wrong score"),
         ({"moves": [replace(FLIP, follow=lazy_follow)]}, "stale state"),
         ({"moves": [replace(FLIP, follow=None)]}, "stale state"),
         ({"moves": [replace(FLIP, follow=follow_and_apply, apply=stay)]}, "proposal"),

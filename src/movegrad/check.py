@@ -157,7 +157,7 @@ def _pairs(problem: Problem, temperatures: list[float], rng: np.random.Generator
     tied = np.where(rng.random(d) < 0.5, 1.0, -1.0)
     pairs = [Pair(theta, t) for t in temperatures]
     pairs += [Pair(-theta, last), Pair(2.0 * other, first), Pair(-3.0 * other, last), Pair(np.zeros(d), last), Pair(tied, first)]
-    pairs += [Pair(_LARGE * theta, first), Pair(theta, _SMALL)]
+    pairs += [Pair(_LARGE * theta, first), Pair(-_LARGE * theta, first), Pair(theta, _SMALL)]
     for pair in pairs:
         pair.theta.setflags(write=False)  # a function that writes to θ is wrong
     return pairs
