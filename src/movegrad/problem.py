@@ -27,7 +27,7 @@ of a move           arguments                      returns
 ``applicable_after`` data, state, move             the value of ``applicable`` at y'
 ``apply_if``        data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, and nothing at all if it is 0, without a
                                                    branch. For moves so small that a branch which cannot be predicted is most of
-                                                   a step; not used beside ``feasible``
+                                                   a step; not used beside ``feasible`` or ``score``
 ``score``           data, theta, state, move       ⟨θ, T(y') − T(y)⟩, without going through the changes: for moves that change
                                                    many entries and are mostly refused
 ``follow``          data, theta, state, move       nothing: brings the fields of ``attach`` to y', just before ``apply``
