@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from movegrad.proof.laws import Laws, Table
+from movegrad.proof.pure import LOST
 from movegrad.proof.report import SHOWN, show
 
 _SOLVED = 500  # up to so many solutions the stationary law is solved for
@@ -74,7 +75,7 @@ class Balance:
         pair = f"{show(self.laws.solutions[i])} → {show(self.laws.solutions[j])}"
         there, back = sum(p for _, p, *_ in forward), sum(p for _, p, *_ in backward)
         if not backward:
-            if any(np.exp(r) * p > _TINY for r, p, *_ in forward):  # else the way back is rarer than numbers can be
+            if any(np.exp(r) * p > LOST for r, p, *_ in forward):  # else the way back is rarer than draws can be
                 self.report.found("one-way move", f"{name} goes {pair} and never back.")
             return
         for ratio, *_ in forward:  # equal ratios may differ in their last bits
@@ -82,7 +83,8 @@ class Balance:
             b, b_slack = _mass_near(backward, -ratio, self.tolerance)
             with np.errstate(over="ignore"):
                 wanted = float(np.exp(ratio)) * f
-            if abs(b - wanted) <= (self.tolerance + f_slack + b_slack) * max(b, wanted) or max(b, wanted) < _TINY:
+            vanishes = LOST if b == 0.0 else _TINY
+            if abs(b - wanted) <= (self.tolerance + f_slack + b_slack) * max(b, wanted) or max(b, wanted) < vanishes:
                 continue
             exact, claimed = back / there, f"claimed {np.exp(ratio):.8g}"
             if abs(np.exp(ratio) - exact) <= 1e-7 * exact:

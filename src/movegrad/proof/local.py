@@ -15,7 +15,7 @@ from movegrad.engine import layout_of
 from movegrad.problem import Problem
 from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence, independent
 from movegrad.proof.follow import Follower, Outcome
-from movegrad.proof.pure import GARBAGE, Dice, PureProblem, TooManyDraws, paths, proposal
+from movegrad.proof.pure import GARBAGE, LOST, Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
 from movegrad.sampling import sample
 
@@ -189,7 +189,7 @@ class LocalTest:
     def _balances(self, outcome: Outcome, there: tuple, back: tuple) -> bool:
         wanted = float(np.exp(min(outcome.log_ratio, 700.0))) * there[0]
         allowed = (self.tolerance + there[1] + back[1]) * max(back[0], wanted)
-        return abs(back[0] - wanted) <= allowed or max(back[0], wanted) < 1e-280
+        return abs(back[0] - wanted) <= allowed or max(back[0], wanted) < (LOST if back[0] == 0.0 else 1e-280)
 
     def _integers(self, *states: bytes) -> list[np.ndarray]:
         """The fields that hold integers: they may say where an entry is found."""

@@ -19,6 +19,7 @@ MAX_DRAWS = 64  # on one path, as in the compiled enumeration
 MAX_PATHS = 50_000  # of one function from one state
 GARBAGE = (77, 0, -3)  # what memory may hold that nobody has written
 _EPSILON = float(np.finfo(float).eps)
+LOST = 4.0 * _EPSILON  # of probability: a draw this rare may be rounded away beside likely ones
 
 
 class TooManyDraws(Exception):
