@@ -425,7 +425,7 @@ def weights_that_overflow():
     return vary(f.steered(), prepare=prepare)
 
 
-@wrong("overflow", "wrong ratio", "error", "prepare", "detailed balance", "compiled", "one-way move", t=0.0002)
+@wrong("overflow", "wrong ratio", "error", "prepare", "detailed balance", "compiled", "one-way move", "unreachable", t=0.0002)
 def weights_at_a_small_temperature():
     """Weights e^(θ/2t) overflow where t is small."""
 

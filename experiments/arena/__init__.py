@@ -1,0 +1,1 @@
+"""The arena: benchmarks that others wrote, against the methods people would use instead."""

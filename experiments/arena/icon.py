@@ -1,0 +1,97 @@
+"""Energy-cost-aware scheduling under predicted prices: the ICON challenge as in Mandi et al., AAAI 2020."""
+
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import coo_matrix, csr_matrix, vstack
+
+import movegrad as mg
+from experiments.arena.board import Board, Examples, Linear, Relaxation, standardized
+from experiments.arena.cache import kept
+from experiments.arena.cpsat import Scheduler
+from experiments.arena.oracles import Annealer, Highs
+
+TRAIN, VALID = slice(0, 552), slice(552, 612)
+TEST = slice(612, 789)
+
+
+def days(data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features (789, 48, 8) and prices (789, 48), clamped at 0; without data, from a generator of the same kind."""
+    path = None if data is None else data / "icon" / "prices_clean.npz"
+    if path is not None and path.exists():
+        with np.load(path) as file:
+            return standardized(file["features"].astype(float), TRAIN), np.maximum(file["price"].astype(float), 0.0)
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((789, 48, 8))
+    hour = 10.0 * np.sin(np.arange(48) / 48 * 2 * np.pi - 2.0)
+    price = 60.0 + hour + 8.0 * features @ rng.standard_normal(8) + rng.gamma(2.0, 8.0, (789, 48))
+    return features, np.maximum(price, 0.0)
+
+
+def tasks(data: Path | None, load: int, seed: int) -> mg.problems.EnergyScheduling:
+    """Day 1 of a load; without data, tasks of the same kind."""
+    path = None if data is None else data / "icon" / "loads" / f"load{load}" / "day01.txt"
+    if path is not None and path.exists():
+        return mg.problems.EnergyScheduling.read(path)
+    rng, n = np.random.default_rng([seed, load]), {1: 10, 2: 15, 6: 20}[load]
+    durations = rng.integers(2, 12, n)
+    releases = np.array([rng.integers(0, 48 - d - 8) for d in durations])
+    deadlines = np.minimum(48, releases + durations + rng.integers(8, 30, n))
+    powers, uses = rng.uniform(100, 3000, n), rng.integers(10, 60, n)
+    return mg.problems.EnergyScheduling(durations, releases, deadlines, powers, uses, [100, 100, 100], slots=48, slot_hours=0.5)
+
+
+def relaxation(problem: mg.problems.EnergyScheduling) -> Relaxation:
+    """Shares of starts, one column for each task and slot.
+
+    Machines are added up: cost does not know them, and a share may be split among machines in proportion to their capacities, so
+    that this is the relaxation with machines, in a fraction of its columns.
+    """
+    data = problem.data
+    n, slots = len(data.duration), data.slots
+    columns = [(f, t) for f in range(n) for t in range(data.first[f], data.last[f] + 1)]
+    once = coo_matrix((np.ones(len(columns)), ([f for f, _ in columns], range(len(columns)))), (n, len(columns)))
+    cells = [(t + k, j, f) for j, (f, t) in enumerate(columns) for k in range(data.duration[f])]
+    at, column, task = (np.array(c) for c in zip(*cells, strict=True))
+    shape = (slots, len(columns))
+    energy = csr_matrix(coo_matrix((data.energy[task], (at, column)), shape))
+    use = vstack([coo_matrix((data.use[task, r], (at, column)), shape) for r in range(data.use.shape[1])])
+    return Relaxation(csr_matrix(use), np.repeat(data.capacity.sum(0), slots), csr_matrix(once), np.ones(n), M=energy)
+
+
+def board(data: Path | None, load: int, seed: int, cache: Path, exact: bool = True) -> Board:
+    """552 days to train, 60 to validate, 177 to test; a linear map of the 8 features of a slot, shared by the slots.
+
+    Labels are exact, by CP-SAT. Decisions are those of ``mg.solve``.
+    """
+    features, price = days(data, seed)
+    problem = tasks(data, load, seed)
+    known = data is not None and (data / "icon").exists()
+    solver = Scheduler(problem) if exact else Annealer(problem, 100_000)
+    found = kept(cache / f"icon-{load}-{'data' if known else seed}.npz", lambda: {"solutions": solver.solutions(-price)})[
+        "solutions"
+    ]
+    profiles = problem.statistic(found)
+
+    def examples(rows: slice) -> Examples:
+        return Examples(features[rows], -price[rows], -(price[rows] * profiles[rows]).sum(1))
+
+    relaxed = relaxation(problem)
+    options = {"moves": ("shift", "move", "relocate", "swap", "guided shift"), "start": found[0]}
+    path = None if data is None else data / "icon" / "loads" / f"load{load}" / "day01.txt"
+    return Board(
+        name=f"ICON, load {load}",
+        train=examples(TRAIN),
+        valid=examples(VALID),
+        test=examples(TEST),
+        labels=profiles[TRAIN],
+        solutions=found[TRAIN],
+        problem=problem,
+        guided=mg.problems.EnergyScheduling.read(path, **options) if known and path is not None else None,
+        model=lambda: Linear(8, 1, sign=-1.0),
+        decide=Annealer(problem, 30_000 if load < 6 else 100_000),
+        validate=Annealer(problem, 10_000),
+        oracles={"exact": Scheduler(problem), "lp": Highs(relaxed, integer=False)},
+        rate=0.5,
+        relaxation=relaxed,
+    )

@@ -1,0 +1,161 @@
+"""Tables and figures of a part: regrets at some times, verdicts by paired intervals, and regret against seconds."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from experiments.arena.methods import METHODS
+from experiments.arena.study import OURS, Settings
+from experiments.framework import Rows
+from experiments.verdicts import Interval, paired, verdict
+
+NOTHING = "nothing yet"  # no step has ended at that time
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A method as it was trained, by the authors' settings or by its own tuning."""
+
+    method: str
+    variant: str
+    made: dict[str, Any]
+
+    @property
+    def title(self) -> str:
+        return f"{METHODS[self.method].title}, {self.variant}"
+
+    @property
+    def ours(self) -> bool:
+        return self.method in OURS
+
+    def regrets(self, time: float) -> np.ndarray:
+        """(seeds, examples)."""
+        return np.array(self.made["test"][f"{time:g}"])
+
+    def validated(self, time: float) -> float:
+        """Mean over seeds of the best validation regret until then."""
+        pairs = zip(self.made["seconds"], self.made["valid"], strict=True)
+        return float(
+            np.mean([min(v for s, v in zip(*pair, strict=True) if s <= time * 1.0001 or s == pair[0][0]) for pair in pairs])
+        )
+
+    def began(self, time: float) -> bool:
+        """Whether every seed has ended a step by then; else its models are those it began with."""
+        return all(first is not None and first <= time * 1.0001 for first in self.made["first"])
+
+
+def entries(rows: Rows, board: str) -> list[Entry]:
+    """All that was trained on a data set; a method whose tuning chose the authors' settings is there once."""
+    found = []
+    for key, row in rows.items():
+        name, method = key.rsplit(" ", 1)
+        if name != board or "missing" in row:
+            continue
+        found.append(Entry(method, "default", row["default"]))
+        if row["chosen"] != METHODS[method].default.key:
+            found.append(Entry(method, "tuned", row["tuned"]))
+    return found
+
+
+def best(found: Iterable[Entry], time: float) -> Entry | None:
+    """The lowest validation regret at a time among those that have trained at all: the test chooses nobody."""
+    able = [entry for entry in found if entry.began(time)]
+    return min(able, key=lambda entry: entry.validated(time), default=None)
+
+
+def compared(mine: Entry, theirs: Entry, time: float) -> Interval:
+    return paired(mine.regrets(time) - theirs.regrets(time))
+
+
+def tables(settings: Settings, rows: Rows) -> Iterator[Table]:
+    """For each data set: everybody at all times; then ours against everybody at the last one."""
+    for board in settings.boards:
+        found = entries(rows, board)
+        if not found:
+            continue
+        title = next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board)
+        last = settings.times[-1]
+        found.sort(key=lambda entry: entry.regrets(last).mean())
+        yield levels(f"{title} ({board}): test regret in %, mean ± half of its 95 % interval", settings, found)
+        yield duels(f"{title} ({board})", settings, found)
+
+
+def levels(title: str, settings: Settings, found: list[Entry]) -> Table:
+    table = Table(title=title)
+    for name in ("method", *(f"{t:g} s" for t in settings.times), "epochs", "prepared, s"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for entry in found:
+        cells = []
+        for t in settings.times:
+            level = paired(entry.regrets(t)).scaled(100.0)
+            cells.append(str(level) if entry.began(t) else NOTHING)
+        table.add_row(entry.title, *cells, f"{np.mean(entry.made['epochs']):.1f}", f"{entry.made['prepared']:.2f}")
+    return table
+
+
+def duels(title: str, settings: Settings, found: list[Entry]) -> Table:
+    """Ours, as a user gets it and as validation chooses it, against the rival that validation chooses."""
+    ours, rivals = [e for e in found if e.ours], [e for e in found if not e.ours]
+    table = Table(title=f"{title}: ours − rival in points of regret, paired 95 % interval; both chosen on validation")
+    for name in ("time", "ours", "rival", "difference", "verdict"):
+        table.add_column(name)
+    default = next((e for e in ours if e.method == "ours" and e.variant == "default"), None)
+    for t in settings.times:
+        rival = best(rivals, t)
+        for mine in dict.fromkeys((default, best(ours, t))):
+            if mine is not None and rival is not None and mine.began(t):
+                interval = compared(mine, rival, t)
+                table.add_row(f"{t:g} s", mine.title, rival.title, str(interval.scaled(100.0)), verdict(interval))
+    return table
+
+
+def outcome(rows: Rows, board: str, time: float) -> tuple[str, str, str] | None:
+    """(verdict, ours, rival) of ours against the rival, both chosen on validation; "alone" if no rival has trained at all."""
+    found = entries(rows, board)
+    mine, rival = best([e for e in found if e.ours], time), best([e for e in found if not e.ours], time)
+    if mine is None:
+        return None
+    return (verdict(compared(mine, rival, time)), mine.title, rival.title) if rival is not None else ("alone", mine.title, "–")
+
+
+def figures(name: str, settings: Settings, rows: Rows) -> dict[str, Figure]:
+    """Regret against seconds, one panel for each data set: medians of seeds, bands from the lowest to the highest."""
+    shown = [board for board in settings.boards if entries(rows, board)]
+    if not shown:
+        return {}
+    figure, axes = plt.subplots(1, len(shown), figsize=(1.5 + 4.2 * len(shown), 4.6), squeeze=False, layout="constrained")
+    for axis, board in zip(axes[0], shown, strict=True):
+        panel(axis, settings, rows, board)
+    return {name: figure}
+
+
+def panel(axis: Any, settings: Settings, rows: Rows, board: str) -> None:
+    """The better of default and tuned of each method at the last time, names at the ends of lines."""
+    found, last = entries(rows, board), settings.times[-1]
+    by_method: dict[str, Entry] = {}
+    for entry in found:
+        if entry.method not in by_method or entry.regrets(last).mean() < by_method[entry.method].regrets(last).mean():
+            by_method[entry.method] = entry
+    chosen = sorted((e for e in by_method.values() if e.began(last)), key=lambda e: e.regrets(last).mean())
+    palette = plt.get_cmap("tab20")
+    for k, entry in enumerate(chosen):
+        times = [t for t in settings.times if entry.began(t)]
+        values = np.array([entry.regrets(t).mean(1) for t in times]) * 100.0
+        style = {"color": "#d62728" if entry.ours else palette(2 * k % 20), "linewidth": 2.2 if entry.ours else 1.1}
+        axis.plot(
+            times,
+            np.median(values, 1),
+            marker="o" if entry.ours else ".",
+            label=entry.title,
+            zorder=3 if entry.ours else 2,
+            **style,
+        )
+        axis.fill_between(times, values.min(1), values.max(1), color=style["color"], alpha=0.12, linewidth=0)
+    axis.set(xscale="log", yscale="log", xlabel="processor seconds of training", ylabel="test regret, %")
+    axis.set_title(next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board))
+    axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=2, frameon=False)

@@ -1,0 +1,76 @@
+"""One row: a method on a data set, tuned on validation, then trained with the authors' settings and with those it was tuned to."""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from experiments.arena.board import Board
+from experiments.arena.methods import METHODS, Method
+from experiments.arena.study import Settings
+from experiments.arena.train import Config, Run, train
+from experiments.framework import Row, Tasks
+
+TUNING_SEED = 1000  # none of those that are reported
+DIGITS = 5
+
+
+def tasks(settings: Settings, boards: Mapping[str, Callable[[], Board]]) -> Tasks:
+    """A row for each data set and method that can be had there; a data set is made once, and forgotten with the next one."""
+
+    @cache
+    def made(name: str) -> Board:
+        made.cache_clear()
+        return boards[name]()
+
+    return {
+        f"{name} {method}": partial(row, made, name, METHODS[method], settings)
+        for name in settings.boards
+        for method in settings.methods
+        if method in METHODS
+    }
+
+
+def row(made: Callable[[str], Board], name: str, method: Method, settings: Settings) -> Row:
+    """Tune, then train for all seeds, twice."""
+    board = made(name)
+    missing = method.missing(board)
+    if missing:
+        return {"title": board.name, "missing": missing}
+    configs = method.grid if settings.tuning > 0 else ()
+    grid = [train(board, method.make, config, TUNING_SEED, settings.tuning) for config in configs]
+    reached = [run.valid[run.best[-1]] for run in grid]
+    config = configs[int(np.argmin(reached))] if grid else method.default
+    trained = {"default": runs(board, method, method.default, settings)}
+    trained["tuned"] = trained["default"] if config.key == method.default.key else runs(board, method, config, settings)
+    return {
+        "title": board.name,
+        "grid": {tried.key: regret for tried, regret in zip(configs, reached, strict=True)},
+        "chosen": config.key,
+        **trained,
+    }
+
+
+def runs(board: Board, method: Method, config: Config, settings: Settings) -> dict[str, Any]:
+    """Validation curves, and at some times the test regrets of the model that was best until then, (seeds, examples)."""
+    made = [train(board, method.make, config, seed, settings.limit) for seed in range(settings.seeds)]
+    return {
+        "prepared": float(np.mean([run.prepared for run in made])),
+        "seconds": [run.seconds for run in made],
+        "valid": [run.valid for run in made],
+        "epochs": [run.epochs[-1] for run in made],
+        "first": [next((s for s, e in zip(run.seconds, run.epochs, strict=True) if e > 0), None) for run in made],
+        "test": {f"{t:g}": [tested(board, run, t) for run in made] for t in settings.times},
+    }
+
+
+def tested(board: Board, run: Run, time: float) -> list[float]:
+    """Test regrets of the best model until a time; a model is tested once."""
+    at = max(i for i, s in enumerate(run.seconds) if s <= time * 1.0001 or i == 0)
+    which = run.best[at]
+    if which not in run.tested:
+        net = board.model()
+        net.load_state_dict(run.models[which])
+        run.tested[which] = [float(f"{r:.{DIGITS}g}") for r in board.tested(net)]
+    return run.tested[which]

@@ -1,0 +1,125 @@
+"""The parts of the arena: one for each benchmark, one row for each data set and method."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments.framework import Part, Study, Tasks
+
+FOLDER = Path(__file__).parent
+DATA = FOLDER.parents[2] / "shared" / "data" / "arena"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``boards``: data sets by name. ``limit``: processor seconds of training; ``tuning``: of each of six configurations, or 0.
+
+    ``times``: processor seconds at which the test is made, with the model that was best by validation until then.
+    """
+
+    boards: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: int
+    limit: float
+    tuning: float
+    times: tuple[float, ...]
+    data: bool
+
+
+def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
+    """All data sets; making one computes its labels, once."""
+    from experiments.arena import assignment, icon, knapsack, paths, prices, tours
+
+    return {
+        **{f"icon-{load}": partial(icon.board, data, load, 0, cache) for load in (1, 2, 6)},
+        **{f"cvrp-20-{seed}": partial(tours.cvrp, 20, seed, cache) for seed in (42, 43)},
+        "cvrp-100-42": partial(tours.cvrp, 100, 42, cache),
+        **{
+            f"mkp-{m}-{n}-{s}": partial(knapsack.decomposed, m, n, s, cache)
+            for m, n in ((5, 50), (10, 100), (10, 200))
+            for s in (42, 43)
+        },
+        **{f"prices-{c}-{split}": partial(prices.board, data, c, split) for c in prices.CAPACITIES for split in range(10)},
+        **{f"path-{seed}": partial(paths.board, seed) for seed in (0, 1)},
+        **{f"houses-{seed}": partial(knapsack.houses, seed, cache) for seed in (0, 1)},
+        **{f"tsp-{n}-{seed}": partial(tours.tsp, n, seed, cache) for n in (20, 50) for seed in (42, 43)},
+        **{f"gap-{times}-{seed}": partial(assignment.generalized, times, seed, cache) for times in (1, 10, 100) for seed in (0, 1)},
+        **{
+            f"machine-{times}-{seed}": partial(assignment.one_machine, times, seed, cache)
+            for times in (1, 10, 100)
+            for seed in (0, 1)
+        },
+    }
+
+
+OURS = ("ours", "ours-costs", "ours-guided", "ours-one-step")
+RIVALS = ("mse", "spo", "spo-lp", "pfy", "pfy-lp", "pfy-warm", "reinforce", "nce", "ltr-list", "ltr-pair", "cave", "lava", "dfl-ld")
+
+FULL = {
+    "icon": ("icon-1", "icon-2", "icon-6"),
+    "cvrp": ("cvrp-20-42", "cvrp-20-43", "cvrp-100-42"),
+    "mkp": ("mkp-10-100-42", "mkp-10-100-43", "mkp-5-50-42", "mkp-10-200-42"),
+    "prices": tuple(f"prices-{c}-{split}" for split in (0, 1) for c in (60, 120, 180)),
+    "linear": ("path-0", "path-1", "houses-0", "houses-1"),
+    "tsp": ("tsp-20-42", "tsp-20-43", "tsp-50-42"),
+    "growth": tuple(f"{kind}-{times}-{seed}" for seed in (0, 1) for times in (1, 10, 100) for kind in ("gap", "machine")),
+}
+QUICK = {
+    "icon": ("icon-1",),
+    "cvrp": (),
+    "mkp": ("mkp-5-50-42",),
+    "prices": ("prices-120-0",),
+    "linear": ("path-0",),
+    "tsp": ("tsp-20-42",),
+    "growth": ("gap-1-0", "machine-1-0"),
+}
+FEW = ("ours", "ours-costs", "mse", "spo", "spo-lp", "pfy-warm", "cave")  # of the quick arena, without tuning
+NAMES = tuple(FULL)
+
+
+def own_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the arena alone."""
+    parser.add_argument("--data", type=Path, default=DATA, metavar="FOLDER", help="the public benchmarks; without them, generators")
+    parser.add_argument("--boards", nargs="+", default=None, metavar="NAME", help="some data sets, such as icon-1")
+    parser.add_argument("--methods", nargs="+", default=None, metavar="NAME", help=f"among {', '.join(OURS + RIVALS)}")
+    parser.add_argument("--seeds", type=int, default=None, metavar="N", help="seeds of models, batches and chains (5, quick: 2)")
+    parser.add_argument("--limit", type=float, default=None, metavar="S", help="processor seconds of training (10, quick: 1)")
+
+
+def parts(options: argparse.Namespace) -> list[Part]:
+    """Imports PyTorch and PyEPO here, so that --help is fast."""
+    from experiments.arena import report, runs
+
+    data = options.data if options.data.exists() else None
+    made = boards(data, FOLDER / "out" / "labels")
+    for name in options.boards or ():
+        if name not in made:
+            raise ValueError(f"--boards must name data sets among {', '.join(made)}, got {name}.")
+    for name in options.methods or ():
+        if name not in OURS + RIVALS:
+            raise ValueError(f"--methods must name methods among {', '.join(OURS + RIVALS)}, got {name}.")
+    limit = options.limit or (10.0 if options.full else 1.0)
+    times = (*(t for t in (0.3, 1.0, 3.0, 10.0, 60.0) if t < limit), limit)
+
+    def part(name: str) -> Part:
+        chosen = (FULL if options.full else QUICK)[name]
+        if options.boards:
+            chosen = tuple(b for b in options.boards if b in FULL[name])
+        methods = tuple(options.methods or (OURS + RIVALS if options.full else FEW))
+        seeds = options.seeds or (5 if options.full else 2)
+        settings = Settings(chosen, methods, seeds, limit, limit / 5 if options.full else 0.0, times, data is not None)
+
+        def tasks(settings: Settings) -> Tasks:
+            return runs.tasks(settings, made)
+
+        tasks.__module__ = runs.__name__
+        return Part(name, settings, tasks, report.tables, partial(report.figures, name))
+
+    return [part(name) for name in NAMES]
+
+
+ABOUT = "Benchmarks of others, against the methods people would use instead: regret against processor seconds of training."
+STUDY = Study("arena", ABOUT, FOLDER, NAMES, parts, NAMES, own_options)
