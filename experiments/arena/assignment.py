@@ -8,6 +8,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 import movegrad as mg
 from experiments.arena.board import Board, Examples, Linear, Oracle, Relaxation
 from experiments.arena.cache import kept
+from experiments.arena.icon import as_schedule
 from experiments.arena.icon import relaxation as schedule_relaxation
 from experiments.arena.oracles import Annealer, Gurobi, Highs
 
@@ -68,14 +69,6 @@ def one_machine(times: int, seed: int, cache: Path) -> Board:
     if times == 100:
         board.decide = labels
     return board
-
-
-def as_schedule(problem: mg.problems.EnergyScheduling, x: np.ndarray) -> np.ndarray:
-    """Starts and machines from the columns of the program, task after task."""
-    data = problem.data
-    ends = np.cumsum(data.last - data.first + 1)[:-1]
-    starts = [int(first + part.argmax()) for first, part in zip(data.first, np.split(x, ends), strict=True)]
-    return np.array(starts + [0] * len(starts), np.int32)
 
 
 def _board(

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,10 +63,6 @@ class Board:
     guided: mg.Problem | None = None
     relaxation: Relaxation | None = None
     extra: dict[str, Any] = field(default_factory=dict)
-
-    def clock(self) -> float:
-        """Processor seconds of this process, and of those that oracles have beside it."""
-        return process_time() + sum(getattr(oracle, "outside", 0.0) for oracle in self.oracles.values())
 
     @property
     def size(self) -> int:

@@ -143,13 +143,14 @@ class Gurobi:
         self.model.ModelSense = -1
 
     def solve(self, theta: np.ndarray) -> np.ndarray:
-        self.x.Obj = theta
+        self.x.Obj = theta if self.relaxation.M is None else self.relaxation.M.T @ theta
         self.model.reset()
         self.model.optimize()
         return np.round(self.x.X)
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
-        return np.array([self.solve(one) for one in theta])
+        found = np.array([self.solve(one) for one in theta])
+        return found if self.relaxation.M is None else found @ self.relaxation.M.T
 
 
 class PyEPOModel:

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,19 +61,19 @@ def train(board: Board, make: Callable[..., Loss], config: Config, seed: int, li
     net, features, run = board.model(), tensor(board.train.features), Run()
     optimizer = torch.optim.Adam(net.parameters(), lr=config.rate * (board.rate if rate is None else rate))
     warm(board, make, config, seed)
-    begin = board.clock()
+    begin = process_time()
     loss = make(board, seed, **config.options)
-    spent = run.prepared = board.clock() - begin
+    spent = run.prepared = process_time() - begin
     steps, done, kept = shuffled(len(features), board.batch, seed), 0, copy.deepcopy(net.state_dict())
     for due in marks(limit):
         while spent < due:
             index, kept, run.epochs_done = next(steps), copy.deepcopy(net.state_dict()), done / len(features)
-            begin = board.clock()
+            begin = process_time()
             value = loss(net(features[index]), index.numpy())
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
-            spent += board.clock() - begin
+            spent += process_time() - begin
             done += len(index)
         check(board, run, net, kept, due)
         if run.worse >= PATIENCE:
