@@ -10,7 +10,7 @@ from experiments.arena.board import Board, Examples, Linear, Oracle, Relaxation
 from experiments.arena.cache import kept
 from experiments.arena.icon import as_schedule
 from experiments.arena.icon import relaxation as schedule_relaxation
-from experiments.arena.oracles import Annealer, Gurobi, Highs
+from experiments.arena.oracles import Annealer, Highs, exact_solver
 
 COUNTS = {1: (200, 50, 60), 10: (200, 30, 40), 100: (100, 20, 20)}  # train, validate, test, by how many times larger
 
@@ -33,7 +33,7 @@ def generalized(times: int, seed: int, cache: Path) -> Board:
     capacity = csr_matrix(coo_matrix((weights.ravel().astype(float), (column // jobs, column))))
     once = csr_matrix(coo_matrix((np.ones(agents * jobs), (column % jobs, column))))
     relaxed = Relaxation(capacity, limits.astype(float), once, np.ones(jobs))
-    exact: Oracle = Gurobi(relaxed, 1e-4) if times <= 10 else Highs(relaxed, integer=True, limit=20.0, gap=1e-3)
+    exact: Oracle = exact_solver(relaxed, 1e-4) if times <= 10 else Highs(relaxed, integer=True, limit=20.0, gap=1e-3)
     found = kept(cache / f"gap-{times}-{seed}.npz", lambda: {"y": exact(-cost).astype(np.uint8)})["y"]
     agent = found.reshape(-1, agents, jobs).argmax(1)
     return _board(f"GAP {agents} × {jobs}", counts, x, -cost, found.astype(float), agent, problem, relaxed, exact, 1e-2)

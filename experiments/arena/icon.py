@@ -8,7 +8,7 @@ from scipy.sparse import block_diag, coo_matrix, csr_matrix, hstack, vstack
 import movegrad as mg
 from experiments.arena.board import Board, Examples, Linear, Relaxation, standardized
 from experiments.arena.cache import kept
-from experiments.arena.oracles import Annealer, Gurobi, Highs
+from experiments.arena.oracles import Annealer, Highs, exact_solver
 
 TRAIN, VALID = slice(0, 552), slice(552, 612)
 TEST = slice(612, 789)
@@ -85,7 +85,7 @@ def board(data: Path | None, load: int, seed: int, cache: Path) -> Board:
     features, price = days(data, seed)
     problem = tasks(data, load, seed)
     known = data is not None and (data / "icon").exists()
-    exact = Gurobi(program(problem), 1e-4)
+    exact = exact_solver(program(problem), 1e-4)
     file = cache / f"icon-{load}-{'data' if known else seed}.npz"
     found = kept(file, lambda: {"solutions": np.array([as_schedule(problem, exact.solve(-p)) for p in price])})["solutions"]
     profiles = problem.statistic(found)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 import movegrad as mg
 from experiments.arena.board import Board, Examples, Linear, Relaxation, standardized
 from experiments.arena.cache import kept
-from experiments.arena.oracles import Annealer, Gurobi, Highs
+from experiments.arena.oracles import Annealer, Highs, exact_solver
 from experiments.arena.pivots import adjacent
 
 GUIDED = ("swap", "flip", "guided swap", "guided flip")
@@ -27,7 +27,7 @@ def decomposed(m: int, n: int, seed: int, cache: Path) -> Board:
     weights, values = weights.astype(int), values.astype(int).astype(float)
     limits = (0.5 * weights.sum(1)).astype(int)
     relaxation = Relaxation(csr_matrix(weights.astype(float)), limits.astype(float))
-    exact, problem = Gurobi(relaxation), mg.problems.Knapsack(weights, limits)
+    exact, problem = exact_solver(relaxation), mg.problems.Knapsack(weights, limits)
     rows = np.r_[0:300, 300 : 300 + TESTED]
     best = kept(cache / f"mkp-{m}-{n}-{seed}.npz", lambda: {"x": exact(values[rows]).astype(np.uint8)})["x"]
 
@@ -66,7 +66,7 @@ def houses(seed: int, cache: Path) -> Board:
     features, slope = rng.standard_normal((700, 150, 8)), rng.standard_normal(8) / np.sqrt(8)
     values = np.exp(0.5 * features @ slope + 0.2 * rng.standard_normal((700, 150))) + 0.3 * np.abs(features[..., 0])
     relaxation = Relaxation(csr_matrix(weights.astype(float)), limits.astype(float))
-    exact, problem = Gurobi(relaxation, 1e-4), mg.problems.Knapsack(weights, limits)
+    exact, problem = exact_solver(relaxation, 1e-4), mg.problems.Knapsack(weights, limits)
     best = kept(cache / f"houses-{seed}.npz", lambda: {"x": exact(values).astype(np.uint8)})["x"]
 
     def examples(begin: int, end: int) -> Examples:

@@ -153,6 +153,14 @@ class Gurobi:
         return found if self.relaxation.M is None else found @ self.relaxation.M.T
 
 
+def exact_solver(relaxation: Relaxation, gap: float = 1e-6) -> "Gurobi | Highs":
+    """Gurobi where it is installed, HiGHS elsewhere."""
+    try:
+        return Gurobi(relaxation, gap)
+    except ImportError:
+        return Highs(relaxation, integer=True, gap=gap)
+
+
 class PyEPOModel:
     """A model of PyEPO that minimizes, and whose costs are in another order: ``order[k]`` is our entry of its k-th cost."""
 

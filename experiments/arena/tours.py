@@ -58,11 +58,11 @@ def board_of(
     name: str, problem: mg.Problem, data: tuple[np.ndarray, np.ndarray], test: int, file: Path, rate: float, oracle: Oracle,
     validate: Oracle,
 ) -> Board:  # fmt: skip
-    """The tenth before the test examples validates. Labels are what the oracle finds, as solutions of the problem."""
+    """The 50 before the test examples validate. Labels are what the oracle finds, as solutions of the problem."""
     x, theta = data
     n = round((1 + np.sqrt(1 + 8 * theta.shape[1])) / 2)
     edges = kept(file, lambda: {"edges": oracle(theta).astype(np.uint8)})["edges"].astype(float)
-    valid = max(20, (len(x) - test) // 10)
+    valid = 50
     train = len(x) - test - valid
     paths = paths_of(problem, edges[:train], n)
 
@@ -106,7 +106,7 @@ def tsp(n: int, seed: int, cache: Path) -> Board:
 def cvrp(customers: int, seed: int, cache: Path) -> Board:
     """The notebook's CVRP-20: 5 vehicles with capacity 30, demands U(0, 10); 10 features, degree 4, noise ½; Adam with 0.05.
 
-    1100 examples as there, of which the last 40 test and the 106 before them validate.
+    1100 examples as there, of which the last 40 test and the 50 before them validate.
 
     PyEPO's model has no routes of a single customer; ours may visit them in training, and is judged by decisions of PyEPO's. With
     more customers no solver proves anything in time: labels and decisions are those of ``mg.solve``.

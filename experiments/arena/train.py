@@ -15,8 +15,8 @@ import movegrad as mg
 from experiments.arena.board import Board, tensor
 
 Loss = Callable[[Tensor, np.ndarray], Tensor]  # predicted θ (B, d) and which training examples → mean loss
-FIRST, RATIO = 0.05, 1.5  # seconds at the first checkpoint, and from one to the next
-PATIENCE = 5  # checkpoints without a better model, after which a run ends: at 7.6 times the seconds of the best one
+FIRST, RATIO = 0.05, 2.0  # seconds at the first checkpoint, and from one to the next
+PATIENCE = 4  # checkpoints without a better model, after which a run ends: at 16 times the seconds of the best one
 
 
 class Config(NamedTuple):

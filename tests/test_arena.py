@@ -1,0 +1,312 @@
+"""The arena: oracles against brute force, rivals against their definitions, the clock, verdicts, and a run that is resumed."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+pytest.importorskip("highspy", reason="the arena solves relaxations with HiGHS")
+pytest.importorskip("pyepo", reason="the arena uses PyEPO's generators")
+
+import experiments.arena.train as training
+import movegrad as mg
+from experiments.arena import assignment, icon, paths, prices, report
+from experiments.arena.board import Board, Examples, Linear, Relaxation
+from experiments.arena.cones import binding_normals, project
+from experiments.arena.methods import METHODS, decomposition, spo, values
+from experiments.arena.oracles import Annealer, Filling, Highs, Packing
+from experiments.arena.pivots import adjacent
+from experiments.arena.study import DATA, OURS, RIVALS, STUDY
+from experiments.arena.train import FIRST, RATIO, Config, marks, train
+from experiments.framework import main
+
+WEIGHTS, CAPACITY = np.array([3, 5, 7, 2, 4]), 10
+SETS = np.array([y for y in product((0, 1), repeat=5) if WEIGHTS @ y <= CAPACITY], float)
+
+
+def small_board(**changes) -> Board:
+    """Five items, one capacity."""
+    rng = np.random.default_rng(0)
+    exact = Packing(WEIGHTS, CAPACITY)
+
+    def examples(n: int) -> Examples:
+        theta = rng.uniform(1, 10, (n, 5))
+        return Examples(np.concatenate([theta, rng.standard_normal((n, 2))], 1), theta, (theta * exact(theta)).sum(1))
+
+    train_set = examples(20)
+    labels = exact(train_set.theta)
+    relaxation = Relaxation(csr_matrix(WEIGHTS[None].astype(float)), np.array([float(CAPACITY)]))
+    given = {
+        "name": "five items", "train": train_set, "valid": examples(10), "test": examples(10), "labels": labels,
+        "solutions": labels.astype(np.uint8), "problem": mg.problems.Knapsack(WEIGHTS[None], [CAPACITY]), "relaxation": relaxation,
+        "model": lambda: Linear(7, 5), "decide": exact, "oracles": {"exact": exact, "lp": Filling(WEIGHTS, CAPACITY)}, "rate": 0.1,
+        "batch": 8, "extra": {"vertices": lambda: adjacent(relaxation, train_set.theta), "weights": np.array([WEIGHTS, WEIGHTS[::-1]]),
+                              "limits": np.array([CAPACITY, CAPACITY])},
+    }  # fmt: skip
+    return Board(**{**given, **changes})
+
+
+# --- oracles --------------------------------------------------------------------------------------------------------------------
+
+
+def test_packing_is_the_best_of_all_sets():
+    theta = np.random.default_rng(1).normal(1.0, 2.0, (50, 5))
+    found = Packing(WEIGHTS, CAPACITY)(theta)
+    assert (found @ WEIGHTS <= CAPACITY).all()
+    np.testing.assert_allclose((theta * found).sum(1), (theta @ SETS.T).max(1))
+
+
+def test_programs_and_relaxations_agree_with_what_is_known():
+    relaxation = Relaxation(csr_matrix(WEIGHTS[None].astype(float)), np.array([float(CAPACITY)]))
+    theta = np.random.default_rng(2).normal(1.0, 2.0, (20, 5))
+    program = Highs(relaxation, integer=True)(theta)
+    np.testing.assert_allclose((theta * program).sum(1), (theta @ SETS.T).max(1))
+    linear, greedy = Highs(relaxation, integer=False)(theta), Filling(WEIGHTS, CAPACITY)(theta)
+    np.testing.assert_allclose((theta * linear).sum(1), (theta * greedy).sum(1))
+    assert ((theta * linear).sum(1) >= (theta * program).sum(1) - 1e-9).all()
+
+
+def test_a_relaxation_without_machines_is_the_one_with_them():
+    problem = mg.problems.EnergyScheduling([2, 3, 2, 4], [0, 0, 1, 0], [8, 8, 7, 8], [3.0, 1, 2, 5], [2, 3, 1, 2], [3, 4], slots=8)
+    price = np.random.default_rng(3).uniform(1, 9, (10, 8))
+    shared, each = (Highs(made, integer=False)(-price) for made in (icon.relaxation(problem), icon.program(problem)))
+    np.testing.assert_allclose((price * shared).sum(1), (price * each).sum(1))
+    program = Highs(icon.program(problem), integer=True)
+    for p in price:
+        schedule = icon.as_schedule(problem, program.solve(-p))
+        cost = problem.statistic(schedule) @ p  # which refuses what is no schedule
+        assert cost == pytest.approx(-mg.solve(problem, -p, steps=20_000, chains=4).objective)
+
+
+# --- rivals ---------------------------------------------------------------------------------------------------------------------
+
+
+def gradient(loss, theta: np.ndarray, index: np.ndarray) -> np.ndarray:
+    predicted = torch.tensor(theta, dtype=torch.float32, requires_grad=True)
+    loss(predicted, index).backward()
+    return predicted.grad.numpy()
+
+
+def test_spo_is_that_of_pyepo():
+    import pyepo
+    from pyepo.model.opt import optModel
+
+    class Model(optModel):
+        def __init__(self):
+            self.modelSense = pyepo.EPO.MAXIMIZE
+            super().__init__()
+
+        def _getModel(self):  # noqa: N802 - the name is PyEPO's
+            return None, list(range(5))
+
+        def setObj(self, c):  # noqa: N802
+            self.cost = np.asarray(c, float)
+
+        def solve(self):
+            y = Packing(WEIGHTS, CAPACITY)(self.cost[None])[0]
+            return y, float(self.cost @ y)
+
+    board, index = small_board(), np.arange(6)
+    theta = np.random.default_rng(4).uniform(1, 10, (6, 5))
+    ours = gradient(spo(board, 0, "exact"), theta, index)
+    predicted = torch.tensor(theta, dtype=torch.float32, requires_grad=True)
+    truth = (
+        torch.tensor(a, dtype=torch.float32) for a in (board.train.theta[index], board.labels[index], board.train.best[index, None])
+    )
+    pyepo.func.SPOPlus(Model())(predicted, *truth).backward()
+    np.testing.assert_allclose(ours, predicted.grad.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_has_six_configurations_and_keeps_what_is_right(name):
+    """At the true θ no method moves far: one small step along its gradient keeps the decisions."""
+    method, board = (
+        METHODS[name],
+        small_board(guided=mg.problems.Knapsack(WEIGHTS[None], [CAPACITY], moves=("guided swap", "guided flip"))),
+    )
+    assert len(method.grid) == 6
+    assert len({config.key for config in method.grid}) == 6
+    assert not method.missing(board)
+    index = np.arange(8)
+    made = method.make(board, 0, **method.default.options)
+    g = gradient(made, board.train.theta[index], index)
+    assert np.isfinite(g).all()
+    after = board.decide(board.train.theta[index] - 1e-3 * g)
+    lost = (board.train.theta[index] * (board.labels[index] - after)).sum(1)
+    assert (lost <= 0.05).all()
+
+
+def test_what_a_board_lacks_is_said():
+    board = small_board(oracles={}, relaxation=None, extra={})
+    missing = {name for name, method in METHODS.items() if method.missing(board)}
+    assert missing >= {"spo", "spo-lp", "cave", "lava", "dfl-ld", "ours-guided"}
+    assert not METHODS["ours"].missing(board)
+
+
+def test_a_true_cost_lies_in_the_cone_of_its_path():
+    board = paths.board(0)
+    normals = binding_normals(board)
+    for i in range(5):
+        theta = board.train.theta[i]
+        np.testing.assert_allclose(project(normals[i], theta, inner=False), theta, atol=1e-6 * np.abs(theta).max())
+        wrong = project(normals[i], -theta, inner=False)
+        assert np.linalg.norm(wrong + theta) > 0.01 * np.linalg.norm(theta)
+
+
+def test_adjacent_vertices_are_feasible_and_no_better():
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(0, 1, (3, 8))
+    relaxation = Relaxation(csr_matrix(rows), rows.sum(1) / 3)
+    theta = rng.uniform(0.1, 1, (6, 8))
+    vertices, best = adjacent(relaxation, theta)
+    for found, x, t in zip(vertices, best, theta, strict=True):
+        assert len(found) == 8  # as many as there are columns beside the basis
+        assert (found @ rows.T <= rows.sum(1) / 3 + 1e-9).all()
+        assert ((found > -1e-9) & (found < 1 + 1e-9)).all()
+        assert (found @ t <= x @ t + 1e-9).all()
+
+
+def test_paths_beside_a_path_leave_it_once():
+    exact = paths.AllPaths(mg.problems.ShortestPath((3, 3)))
+    for k in range(6):
+        beside = exact.beside(k)
+        assert 0 < len(beside) < 6
+        assert not (beside == exact.arcs[k]).all(1).any()
+
+
+def test_multipliers_bound_the_best_value_from_above():
+    """The decomposition's first knapsack, with multipliers, is worth at least what both together can be."""
+    board = small_board()
+    loss = decomposition(board, 0, iterations=50)
+    g = gradient(loss, board.train.theta[:4], np.arange(4))
+    np.testing.assert_allclose(g, 0.0, atol=1e-6)  # at the true values the first knapsack is solved right
+
+
+# --- training -------------------------------------------------------------------------------------------------------------------
+
+
+def test_marks_grow_by_a_ratio_and_end_at_the_limit():
+    found = marks(1.0)
+    assert found[0] == FIRST
+    assert found[-1] == 1.0
+    np.testing.assert_allclose(np.diff(np.log(found[:-1])), np.log(RATIO))
+    assert marks(FIRST) == [FIRST]
+
+
+def test_what_is_shown_at_a_time_was_there_at_that_time(monkeypatch):
+    """Steps of 0.2 s on a clock of our own: before the first one ends, the model is the one that it began with."""
+    now = [0.0]
+    monkeypatch.setattr(training, "process_time", lambda: now[0])
+    board = small_board()
+
+    def make(board, seed):
+        def loss(predicted, index):
+            now[0] += 0.2
+            return predicted.sum()
+
+        return loss
+
+    run = train(board, make, Config(), 0, 1.0)
+    for seconds, epochs in zip(run.seconds, run.epochs, strict=True):
+        steps = round(epochs * 20 / 8 * 1e6) / 1e6
+        assert epochs == 0 if seconds < 0.2 - 1e-9 else steps > 0
+    torch.manual_seed(0)
+    first = board.model().state_dict()
+    assert all(torch.equal(run.models[0][name], first[name]) for name in first)
+
+
+def test_ours_learns_on_a_small_board():
+    board = small_board()
+    run = train(board, METHODS["ours"].make, METHODS["ours"].default, 0, 0.5)
+    assert run.valid[run.best[-1]] < 0.5 * run.valid[0]
+    assert run.best[-1] == int(np.argmin(run.valid))
+
+
+# --- boards ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda tmp: prices.board(None, 60, 0), id="prices"),
+        pytest.param(lambda tmp: paths.board(1), id="path"),
+        pytest.param(lambda tmp: assignment.one_machine(1, 0, tmp), id="machine", marks=pytest.mark.slow),
+        pytest.param(lambda tmp: assignment.generalized(1, 0, tmp), id="gap", marks=pytest.mark.slow),
+        pytest.param(lambda tmp: icon.board(None, 1, 0, tmp), id="icon", marks=pytest.mark.slow),
+    ],
+)
+def test_labels_are_solutions_and_nothing_is_better(make, tmp_path):
+    board = make(tmp_path)
+    np.testing.assert_allclose(board.problem.statistic(board.solutions), board.labels)
+    assert np.allclose(board.train.regret(board.labels), 0.0, atol=1e-9)
+    assert board.scale > 0
+    found = board.decide(board.test.theta[:5])
+    part = Examples(board.test.features[:5], board.test.theta[:5], board.test.best[:5])
+    assert (part.regret(found) > -2e-4).all()
+    assert board.model()(torch.from_numpy(board.train.features[:2].astype(np.float32))).shape == (2, board.size)
+
+
+def test_generated_knapsacks_are_those_of_the_authors():
+    """DFL-LD's set with 10 constraints and 100 items, bit for bit."""
+    from pyepo.data.knapsack import genData
+
+    path = DATA / "dfl-ld" / "mkp_c10_n100_deg4.npz"
+    if not path.exists():
+        pytest.skip("the authors' files are not here")
+    weights, features, values = genData(1300, 12, 100, 10, deg=4, noise_width=0.5, seed=42)
+    with np.load(path) as file:
+        np.testing.assert_array_equal(weights.astype(int), file["weights"])
+        np.testing.assert_array_equal(features[:200], file["train_Z"])
+        np.testing.assert_array_equal(values[300:].astype(int), file["test_c"])
+        assert (0.5 * weights.astype(int).sum(1)).astype(int).tolist() == file["capacities"].tolist()
+
+
+# --- reports --------------------------------------------------------------------------------------------------------------------
+
+
+def made_up(level: float, spread: float, rng: np.random.Generator, first: float | None = 0.05) -> dict:
+    test = {"1": (level + spread * rng.standard_normal((5, 40))).tolist()}
+    ran = {"prepared": 0.0, "seconds": [[0.05, 1.0]] * 5, "valid": [[level + 0.1, level]] * 5, "epochs": [1.0] * 5}
+    ran |= {"first": [first] * 5, "test": test}
+    return {"title": "a board", "grid": {}, "chosen": "tuned", "default": ran, "tuned": ran}
+
+
+def test_verdicts_follow_the_intervals():
+    rng = np.random.default_rng(6)
+    rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.10, 0.01, rng), "b mse": made_up(0.2, 0.01, rng)}
+    assert report.outcome(rows, "b", 1.0)[0] == "ahead"
+    rows["b spo"] = made_up(0.05, 0.01, rng)
+    assert report.outcome(rows, "b", 1.0)[0] == "undecided"
+    rows["b spo"] = made_up(0.01, 0.01, rng)
+    assert report.outcome(rows, "b", 1.0)[0] == "behind"
+
+
+def test_a_rival_that_has_not_trained_is_not_beaten():
+    rng = np.random.default_rng(7)
+    rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.9, 0.01, rng, first=None)}
+    assert report.outcome(rows, "b", 1.0)[0] == "alone"
+
+
+def test_a_run_is_resumed_and_shown(tmp_path, capsys):
+    words = ["--only", "prices", "--methods", "ours", "mse", "--seeds", "2", "--limit", "0.1", "--out", str(tmp_path / "out")]
+    words += ["--data", str(tmp_path / "none")]
+    main(STUDY, words)
+    first = (tmp_path / "out" / "prices.json").read_text()
+    assert "movegrad, labels, default" in capsys.readouterr().out
+    main(STUDY, words)
+    assert (tmp_path / "out" / "prices.json").read_text() == first
+    assert (tmp_path / "out" / "prices.png").exists()
+
+
+@pytest.mark.parametrize(("words", "told"), [(["--boards", "nowhere"], "--boards"), (["--methods", "magic"], "--methods")])
+def test_unknown_names_are_refused(words, told, tmp_path):
+    with pytest.raises(SystemExit, match=told):
+        main(STUDY, [*words, "--out", str(tmp_path)])
+
+
+def test_all_methods_are_listed():
+    assert set(OURS) | set(RIVALS) == set(METHODS)
+    assert values(torch.ones(2, 3)).dtype == np.float64
+    assert Annealer(mg.problems.TopK(4, 2), 100)(np.eye(4)).shape == (4, 4)
