@@ -6,7 +6,7 @@ IN_PARALLEL = --numprocesses auto --dist worksteal
 # What test-oldest runs: the core, and the compiler around it.
 CORE = $(patsubst %,tests/test_%.py,versions sampling torch torch_compile start check exact knapsack disk_cache reach specialise limits)
 
-.PHONY: demo test test-all test-oldest fuzz bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
+.PHONY: demo test test-all test-oldest fuzz bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw arena lint format clean
 
 demo: .venv/ready
 	.venv/bin/python examples/knapsack.py
@@ -52,6 +52,12 @@ reproduce-recovery: .venv/ready
 reproduce-knapsack: .venv/ready
 	$(PIP) --group knapsack
 	.venv/bin/python -m experiments.knapsack --only benchmark tuned solve
+
+# Benchmarks of others against the methods people would use instead, everything small; experiments/arena/README.md has the rest.
+arena: .venv/ready
+	$(PIP) --group arena
+	.venv/bin/python -m experiments.arena
+	.venv/bin/python -m experiments.arena.summary experiments/arena/out/quick
 
 # On generated days; with the competition's data: add --full, see experiments/dvrptw/README.md.
 reproduce-dvrptw: .venv/ready

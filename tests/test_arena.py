@@ -42,8 +42,8 @@ def small_board(**changes) -> Board:
         "name": "five items", "train": train_set, "valid": examples(10), "test": examples(10), "labels": labels,
         "solutions": labels.astype(np.uint8), "problem": mg.problems.Knapsack(WEIGHTS[None], [CAPACITY]), "relaxation": relaxation,
         "model": lambda: Linear(7, 5), "decide": exact, "oracles": {"exact": exact, "lp": Filling(WEIGHTS, CAPACITY)}, "rate": 0.1,
-        "batch": 8, "extra": {"vertices": lambda: adjacent(relaxation, train_set.theta), "weights": np.array([WEIGHTS, WEIGHTS[::-1]]),
-                              "limits": np.array([CAPACITY, CAPACITY])},
+        "batch": 8, "extra": {"vertices": lambda: adjacent(relaxation, train_set.theta),
+                              "weights": np.array([WEIGHTS, WEIGHTS[::-1]]), "limits": np.array([CAPACITY, CAPACITY])},
     }  # fmt: skip
     return Board(**{**given, **changes})
 
