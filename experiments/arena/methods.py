@@ -30,6 +30,7 @@ class Method:
     ``needs``: the oracle or the preparation without which a board cannot have this method.
     """
 
+    name: str
     title: str
     make: Callable[..., Loss]
     default: Config
@@ -74,7 +75,7 @@ def method(name: str, title: str, needs: str = "", default: dict[str, Any] | Non
             grid = tuple(Config(rate, options) for options in (own, {**own, **other}) for rate in (0.3, 1.0, 3.0))
         else:
             grid = tuple(Config(rate, own) for rate in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
-        METHODS[name] = Method(title, make, Config(1.0, own), grid, needs)
+        METHODS[name] = Method(name, title, make, Config(1.0, own), grid, needs)
         return make
 
     return put

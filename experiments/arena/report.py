@@ -56,9 +56,10 @@ def entries(rows: Rows, board: str) -> list[Entry]:
         name, method = key.rsplit(" ", 1)
         if name != board or "missing" in row:
             continue
-        found.append(Entry(method, "default", row["default"]))
-        if row["chosen"] != METHODS[method].default.key:
-            found.append(Entry(method, "tuned", row["tuned"]))
+        best_is_default = row["chosen"] == METHODS[method].default.key
+        found.append(Entry(method, "default" if best_is_default else "tuned", row["tuned"]))
+        if "default" in row:
+            found.append(Entry(method, "default", row["default"]))
     return found
 
 

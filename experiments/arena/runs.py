@@ -42,8 +42,9 @@ def row(made: Callable[[str], Board], name: str, method: Method, settings: Setti
     grid = [train(board, method.make, config, TUNING_SEED, settings.tuning) for config in configs]
     reached = [run.valid[run.best[-1]] for run in grid]
     config = configs[int(np.argmin(reached))] if grid else method.default
-    trained = {"default": runs(board, method, method.default, settings)}
-    trained["tuned"] = trained["default"] if config.key == method.default.key else runs(board, method, config, settings)
+    trained = {"tuned": runs(board, method, config, settings)}
+    if config.key != method.default.key and method.name in settings.untuned:
+        trained["default"] = runs(board, method, method.default, settings)
     return {
         "title": board.name,
         "grid": {tried.key: regret for tried, regret in zip(configs, reached, strict=True)},

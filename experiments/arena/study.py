@@ -27,6 +27,7 @@ class Settings:
     tuning: float
     times: tuple[float, ...]
     data: bool
+    untuned: tuple[str, ...]  # methods that are trained with their authors' settings, too
 
 
 def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
@@ -86,6 +87,7 @@ def own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--boards", nargs="+", default=None, metavar="NAME", help="some data sets, such as icon-1")
     parser.add_argument("--methods", nargs="+", default=None, metavar="NAME", help=f"among {', '.join(OURS + RIVALS)}")
     parser.add_argument("--seeds", type=int, default=None, metavar="N", help="seeds of models, batches and chains (5, quick: 2)")
+    parser.add_argument("--brief", action="store_true", help="rivals as they are tuned alone; ours also by default")
     parser.add_argument("--limit", type=float, default=None, metavar="S", help="processor seconds of training (10, quick: 1)")
 
 
@@ -110,7 +112,8 @@ def parts(options: argparse.Namespace) -> list[Part]:
             chosen = tuple(b for b in options.boards if b in FULL[name])
         methods = tuple(options.methods or (OURS + RIVALS if options.full else FEW))
         seeds = options.seeds or (5 if options.full else 2)
-        settings = Settings(chosen, methods, seeds, limit, limit / 5 if options.full else 0.0, times, data is not None)
+        untuned = ("ours",) if options.brief else methods
+        settings = Settings(chosen, methods, seeds, limit, limit / 5 if options.full else 0.0, times, data is not None, untuned)
 
         def tasks(settings: Settings) -> Tasks:
             return runs.tasks(settings, made)
