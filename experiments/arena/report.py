@@ -44,6 +44,11 @@ class Entry:
             np.mean([min(v for s, v in zip(*pair, strict=True) if s <= time * 1.0001 or s == pair[0][0]) for pair in pairs])
         )
 
+    def reaches(self, level: float) -> float:
+        """Median over seeds of the seconds to the first checkpoint whose validation regret is at most this; maybe infinite."""
+        curves = zip(self.made["seconds"], self.made["valid"], strict=True)
+        return float(np.median([next((s for s, v in zip(*curve, strict=True) if v <= level), np.inf) for curve in curves]))
+
     def began(self, time: float) -> bool:
         """Whether every seed has ended a step by then; else its models are those it began with."""
         return all(first is not None and first <= time * 1.0001 for first in self.made["first"])

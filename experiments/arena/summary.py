@@ -35,10 +35,26 @@ def cell(entry: Entry | None, time: float) -> str:
     return "–" if entry is None else f"{entry.title} {100 * entry.regrets(time).mean():.2f} %"
 
 
+def speed(mine: Entry, rival: Entry | None, time: float) -> str:
+    """Seconds of ours and of the rival to the validation regret that the rival has in the mean at this time, to a factor of 2."""
+    if rival is None:
+        return "–"
+    level = rival.validated(time)
+    return " against ".join("not reached" if s == np.inf else f"{s:.2g}" for s in (mine.reaches(level), rival.reaches(level)))
+
+
 def table(folder: Path) -> Table:
     """For each data set at its last time: ours and the strongest rival, both by validation, and who is ahead."""
     shown, count = Table(title="who to use when: test regret after training, both sides chosen on validation"), Counter[str]()
-    for name in ("benchmark", "seconds", "ours", "strongest rival", "ours − rival, points", "verdict"):
+    for name in (
+        "benchmark",
+        "seconds",
+        "ours",
+        "strongest rival",
+        "ours − rival, points",
+        "verdict",
+        "seconds to the rival's level",
+    ):
         shown.add_column(name)
     for settings, rows in results(folder):
         for board in settings.boards:
@@ -54,7 +70,7 @@ def table(folder: Path) -> Table:
                 count[word] += time == settings.times[-1]
                 difference = "–" if interval is None else str(interval.scaled(100.0))
                 title = next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board)
-                shown.add_row(title, f"{time:g}", cell(mine, time), cell(rival, time), difference, word)
+                shown.add_row(title, f"{time:g}", cell(mine, time), cell(rival, time), difference, word, speed(mine, rival, time))
     shown.caption = "at the last time: " + ", ".join(f"{word} {n}" for word, n in sorted(count.items()))
     return shown
 
