@@ -30,7 +30,7 @@ def test_a_difference_of_zero_is_decided_in_at_most_5_percent(seeds, instances, 
 
 @pytest.mark.parametrize("variances", [(1, 0, 1), (0, 1, 0.1), (1, 1, 1)])
 def test_the_interval_is_not_wider_than_it_must_be(variances):
-    """Where one part decides, or both do, at least 2 % are missed: an interval that is always too wide would pass the test above."""
+    """Where one part decides, or both do, at least 2 % are missed: an interval that is too wide would pass the test above."""
     runs = 1000
     assert missed(5, 120, variances, runs, seed=2) >= 0.02
 
@@ -91,7 +91,7 @@ def test_words():
 
 
 def test_the_best_of_some_comparisons_is_decided_in_at_most_5_percent():
-    """Twenty methods that are all level: the largest of 20 means, at the corrected level, 400 times. False alarm: 1e-4 (4 errors)."""
+    """Twenty methods that are all level: the largest of 20 means, at the corrected level, 400 times (false alarm: 1e-4)."""
     rng = np.random.default_rng(5)
     level, runs = corrected(20), 400
     wrong = 0

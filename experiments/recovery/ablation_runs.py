@@ -17,6 +17,7 @@ from experiments.recovery.exact_minimizers import inside_parity_class, interior,
 from experiments.recovery.learn import SETS, Condition, instances, learn, squared_distance, target_mean
 from experiments.recovery.sizes import Sizes
 from experiments.statistics import mean_and_half_width, rounded
+from experiments.verdicts import Interval, paired, verdict
 
 METRICS = ("loss", "excess", "distance")
 REDUCIBLE = ("cube {6}", "small cube {2}")
@@ -71,15 +72,14 @@ def panel(key: str) -> str:
     return key.split(" | ")[0]
 
 
-def differences(rows: Rows) -> dict[str, tuple[float, float]]:
-    """Mean and half-width of the distance minus that of the curve before in the panel, on the same instances."""
-    out, before = {}, ""
+def differences(rows: Rows) -> dict[str, Interval]:
+    """The distance minus that of the curve before in the panel, on the same instances."""
+    out: dict[str, Interval] = {}
+    before = ""
     for key, row in rows.items():
         if before and panel(before) == panel(key):
             both = min(len(row["tail_distance"]), len(rows[before]["tail_distance"]))
-            change = np.subtract(row["tail_distance"][:both], rows[before]["tail_distance"][:both])
-            mean, half = mean_and_half_width(change)
-            out[key] = float(mean), float(half)
+            out[key] = paired(np.subtract(row["tail_distance"][:both], rows[before]["tail_distance"][:both]))
         before = key
     return out
 
@@ -88,13 +88,14 @@ def tables(ablation: Ablation, settings: Settings, rows: Rows) -> Iterator[Table
     """Distances to θ₀ and excess risks over the last tenth of the updates, with 95 % intervals."""
     out, change = Table(title=f"Adam: {ablation.title}"), differences(rows)
     limited = any("exists" in row for row in rows.values())
-    headers = ["‖θ̂ − θ₀‖²", "median", "minus row above", "L(θ̂) − L(θ₀)"] + ["θ* exists", "‖θ* − θ₀‖²"] * limited
+    headers = ["‖θ̂ − θ₀‖²", "median", "minus row above, paired", "L(θ̂) − L(θ₀)"] + ["θ* exists", "‖θ* − θ₀‖²"] * limited
     for header in ["", "", *headers]:
         out.add_column(header, no_wrap=True)
     for key, row in rows.items():
         changed = change.get(key)
         cells = [shown(row["tail_distance"]), f"{np.median(row['tail_distance']):.3g}"]
-        cells += ["{:+.2g} ± {:.1g}".format(*changed) if changed else "", "{:.3g} ± {:.1g}".format(*row["tail_excess"])]
+        minus = f"{changed.mean:+.2g} ± {changed.half:.1g}: {verdict(changed)}" if changed else ""
+        cells += [minus, "{:.3g} ± {:.1g}".format(*row["tail_excess"])]
         if "exists" in row:
             cells += [f"{np.mean(row['exists']):.0%}", shown(row["limit"]) if len(row["limit"]) > 1 else "–"]
         name, label = key.split(" | ")
