@@ -22,6 +22,7 @@ from experiments.knapsack.runs import (
     grouped,
     key_of,
     learned,
+    least_learned,
     over_instances,
     run_row,
     shown,
@@ -87,7 +88,7 @@ def groups(rows: Rows) -> list[tuple[str, str, list[Row]]]:
 def tables(out: Path | None, settings: Settings, rows: Rows) -> list[Table]:
     columns = ("oracle", "seeds", "test regret", "validation", "best epoch", "train s/epoch", *NOISE.values())
     made = table("Relative regret at the best epoch of validation: mean ± 95 % interval over seeds", "method", *columns)
-    least = floor(out)
+    least = least_learned(out, rows)
     for name, _, runs in groups(rows):
         test, validation = (shown(r[k] for r in runs) for k in ("test", "best_validation"))
         test += "" if learned(runs, least) else f" ({NOT_LEARNED})"
@@ -133,7 +134,7 @@ def last(runs: list[Row], column: str) -> float:
     return float(np.mean([v for end in ends for v in end])) if any(ends) else float("nan")
 
 
-def methods_dots(axes: Any, rows: Rows, column: str, least: float | None = None, **labels: Any) -> None:
+def methods_dots(axes: Any, rows: Rows, column: str, least: float | None, worst: float | None = None, **labels: Any) -> None:
     """A dot for each method with its interval; those that did not learn are gray, and said so."""
     found, colors = {}, {}
     for name, _, runs in groups(rows):
@@ -143,10 +144,9 @@ def methods_dots(axes: Any, rows: Rows, column: str, least: float | None = None,
             colors[title] = "0.6"
         found[title] = spread(runs, column)
     dots(axes, found, colors, **labels)
-    if least is not None and column == "test":
-        axes.axvline(least, color="0.4", ls=":", lw=1)
-        axes.annotate("one decision for all", (least, 1), (2, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
-                      fontsize=7, color="0.4", ha="center")  # fmt: skip
+    if worst is not None:
+        axes.axvline(worst, color="0.4", ls=":", lw=1)
+        axes.text(worst, 1.01, "one decision for all", fontsize=7, color="0.4", ha="center", transform=axes.get_xaxis_transform())
 
 
 def curves(axes: Any, rows: Rows, column: str, **labels: Any) -> None:
@@ -171,11 +171,11 @@ def legend_below(figure: Figure, axes: Any, columns: int = 3) -> None:
         figure.legend(lines, names, loc="outside lower center", ncols=min(columns, len(names)), fontsize="small", frameon=False)
 
 
-def three_panels(rows: Rows, least: float | None) -> Figure:
+def three_panels(rows: Rows, least: float | None, worst: float | None) -> Figure:
     """Regret, time and variance, as in the paper's figure."""
     count = len(groups(rows))
     figure, panels = plt.subplots(1, 3, figsize=(13, 2.2 + 0.34 * count), layout="constrained", width_ratios=(1, 1, 1.1))
-    methods_dots(panels[0], rows, "test", least, xlabel="test relative regret")
+    methods_dots(panels[0], rows, "test", least, worst, xlabel="test relative regret")
     methods_dots(panels[1], rows, "seconds_epoch", least, xlabel="training, seconds per epoch", xscale="log")
     panels[1].set_yticklabels([])
     curves(panels[2], rows, "variance", ylabel="variance of the gradient in θ\n(Monte Carlo, at fixed θ)", yscale="log")
@@ -189,7 +189,7 @@ def figures(out: Path | None, settings: Settings, rows: Rows, name: str = "bench
     curves(panels[1], rows, "relative_variance", ylabel="variance / ‖mean gradient‖²", yscale="log")
     curves(panels[2], rows, "relative_batch_variance", ylabel="the same over batches, in the weights", yscale="log")
     legend_below(more, panels[0])
-    return {name: three_panels(rows, floor(out)), f"{name}_training": more}
+    return {name: three_panels(rows, least_learned(out, rows), floor(out)), f"{name}_training": more}
 
 
 def part(bench: Bench, choice: Choice, out: Path | None = None) -> Part:

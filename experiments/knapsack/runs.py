@@ -82,9 +82,21 @@ def floor(folder: Path | None) -> float | None:
     return None if path is None or not path.exists() else float(read_record(path).rows["constant"]["test"])
 
 
+def least_learned(folder: Path | None, rows: Rows) -> float | None:
+    """The test regret above which a method did not learn: a quarter of the way from one decision for all to the best method.
+
+    None where the former is not known, or nothing is better.
+    """
+    worst, best = (
+        floor(folder),
+        min((spread(runs, "test").mean for runs in grouped(rows, "method", "options").values()), default=1.0),
+    )
+    return None if worst is None or worst <= best else worst - (worst - best) / 4
+
+
 def learned(runs: list[Row], least: float | None) -> bool:
-    """Whether a method is better than one decision for all instances."""
-    return least is None or spread(runs, "test").mean < least
+    """Whether the mean regret of a method is at most that of :func:`least_learned`."""
+    return least is None or spread(runs, "test").mean <= least
 
 
 NOT_LEARNED = "did not learn"

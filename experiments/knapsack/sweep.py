@@ -15,12 +15,13 @@ from experiments.display import draw_band, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.knapsack.benchmark import NOISE, last, legend_below, three_panels, versus
 from experiments.knapsack.methods import METHODS, Method
-from experiments.knapsack.runs import NOT_LEARNED, Choice, floor, grouped, key_of, learned, run_row, shown
+from experiments.knapsack.runs import NOT_LEARNED, Choice, floor, grouped, key_of, learned, least_learned, run_row, shown
 from experiments.knapsack.settings import STEPS_PER_SECOND, Settings
 from experiments.knapsack.train import Bench
 from experiments.statistics import student_interval
 
 PAPERS = 1.0  # milliseconds of the paper's benchmark
+GUIDED_SHARE = 2.0 / 5.5  # of the steps that plain moves make in a time (benchmarks/results/engine.json)
 EVERY = (1.0, 5.0, 10.0, 20.0)  # limits for every method of LIMITED; others for those of CURVES
 LIMITED = ("ours", "ours-paper", "ours-paper-2t", "ours-spo", "last-iterate", "spo-annealing", "spo", "pfy", "nid", "nce")
 CURVES = ("ours", "last-iterate", "spo", "pfy")
@@ -36,7 +37,8 @@ def limited(name: str, milliseconds: float) -> Method:
     """A method with so much time for each example, counted as work; PFY and the last iterate have it for each of 5 samples."""
     method, options = METHODS[name], dict(METHODS[name].options)
     if "steps" in options:
-        options["steps"] = max(1, round(milliseconds / 1000 * STEPS_PER_SECOND))
+        rate = GUIDED_SHARE if any("guided" in move for move in options.get("moves", ())) else 1.0
+        options["steps"] = max(1, round(rate * milliseconds / 1000 * STEPS_PER_SECOND))
     else:
         options["limit"] = milliseconds / 1000
     return replace(method, options=options)
@@ -71,7 +73,7 @@ def tasks(bench: Bench, choice: Choice) -> Tasks:
 def tables(out: Path | None, settings: Settings, rows: Rows) -> list[Table]:
     columns = ("limit", "seeds", "test regret", "validation", "train s/epoch", *NOISE.values())
     made = table("By time limit of the layer: mean ± 95 % interval over seeds", "method", *columns)
-    least = floor(out)
+    least = least_learned(out, rows)
     found = sorted(grouped(rows, "limit_ms", "method").items(), key=lambda g: g[0][0])
     for (milliseconds, name), runs in found:
         test, validation = (shown(r[k] for r in runs) for k in ("test", "best_validation"))
@@ -92,7 +94,7 @@ def tables(out: Path | None, settings: Settings, rows: Rows) -> list[Table]:
     return [made, *pairs, gaps]
 
 
-def draw_regret(axes: Any, rows: Rows, least: float | None) -> None:
+def draw_regret(axes: Any, rows: Rows, least: float | None, worst: float | None) -> None:
     """Regret by limit; hollow where a method did not learn."""
     found = grouped(rows, "method", "limit_ms")
     for color, name in enumerate(dict.fromkeys(name for name, _ in found if name in CURVES)):
@@ -103,8 +105,8 @@ def draw_regret(axes: Any, rows: Rows, least: float | None) -> None:
         for ms, value in zip(limits, mean, strict=True):
             filled = f"C{color}" if learned(found[name, ms], least) else "white"
             axes.plot([ms], [value], "o", ms=5, mfc=filled, mec=f"C{color}")
-    if least is not None:
-        axes.axhline(least, color="0.4", ls=":", lw=1, label="one decision for all")
+    if worst is not None:
+        axes.axhline(worst, color="0.4", ls=":", lw=1, label="one decision for all")
         axes.plot([], [], "o", ms=5, mfc="white", mec="0.4", label=NOT_LEARNED)
     axes.set(xscale="log", xlabel="time limit of the layer, ms", ylabel="test relative regret")
     axes.grid(alpha=0.3)
@@ -112,8 +114,8 @@ def draw_regret(axes: Any, rows: Rows, least: float | None) -> None:
 
 def figures(out: Path | None, settings: Settings, rows: Rows) -> dict[str, Figure]:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
-    least = floor(out)
-    draw_regret(left, rows, least)
+    least = least_learned(out, rows)
+    draw_regret(left, rows, least, floor(out))
     gaps = [row for row in rows.values() if row["table"] == "gap"]
     for column, label in (("gap", "the solver's gap, where it has a bound"), ("lost", "the solver's value lost against labels")):
         values = [np.nan if r[column] is None else r[column] for r in gaps]
@@ -126,7 +128,7 @@ def figures(out: Path | None, settings: Settings, rows: Rows) -> dict[str, Figur
     for ms in EVERY:
         chosen = {key: row for key, row in rows.items() if row["table"] == "runs" and row["limit_ms"] == ms}
         if len({row["method"] for row in chosen.values()}) > len(CURVES):
-            by_limit[f"sweep_{ms:g}ms"] = three_panels(chosen, least)
+            by_limit[f"sweep_{ms:g}ms"] = three_panels(chosen, least, floor(out))
     return {"sweep": figure, **by_limit}
 
 
