@@ -134,22 +134,30 @@ def last(runs: list[Row], column: str) -> float:
     return float(np.mean([v for end in ends for v in end])) if any(ends) else float("nan")
 
 
-def methods_dots(axes: Any, rows: Rows, column: str, least: float | None, worst: float | None = None, **labels: Any) -> None:
+def titled(name: str, of_limit: bool) -> str:
+    """Of a method in words; without its K where a limit of time stands in its place."""
+    title = METHODS[name].title
+    return title.partition(", K =")[0] if of_limit else title
+
+
+def methods_dots(
+    axes: Any, rows: Rows, column: str, least: float | None, worst: float | None = None, of_limit: bool = False, **labels: Any
+) -> None:
     """A dot for each method with its interval; those that did not learn are gray, and said so."""
     found, colors = {}, {}
     for name, _, runs in groups(rows):
-        title = METHODS[name].title
+        title = titled(name, of_limit)
         if not learned(runs, least):
             title += f"\n({NOT_LEARNED})"
             colors[title] = "0.6"
         found[title] = spread(runs, column)
     dots(axes, found, colors, **labels)
-    if worst is not None:
+    if worst is not None and colors:
         axes.axvline(worst, color="0.4", ls=":", lw=1)
         axes.text(worst, 1.01, "one decision for all", fontsize=7, color="0.4", ha="center", transform=axes.get_xaxis_transform())
 
 
-def curves(axes: Any, rows: Rows, column: str, **labels: Any) -> None:
+def curves(axes: Any, rows: Rows, column: str, of_limit: bool = False, **labels: Any) -> None:
     """A curve for each method along training; what has no variance is left out."""
     for name, _, runs in groups(rows):
         if any(column not in r for r in runs):  # of a run before it was measured
@@ -159,7 +167,7 @@ def curves(axes: Any, rows: Rows, column: str, **labels: Any) -> None:
         if values.size and (values > 0).all():
             pairs = [student_interval(v) for v in values.T]
             mean, half = (np.nan_to_num(np.array(part)) for part in zip(*pairs, strict=True))
-            draw_band(axes, epochs, mean, half, label=METHODS[name].title, marker=".")
+            draw_band(axes, epochs, mean, half, label=titled(name, of_limit), marker=".")
     axes.set(xlabel="epoch", **labels)
     axes.grid(alpha=0.3)
 
@@ -171,14 +179,15 @@ def legend_below(figure: Figure, axes: Any, columns: int = 3) -> None:
         figure.legend(lines, names, loc="outside lower center", ncols=min(columns, len(names)), fontsize="small", frameon=False)
 
 
-def three_panels(rows: Rows, least: float | None, worst: float | None) -> Figure:
+def three_panels(rows: Rows, least: float | None, worst: float | None, of_limit: bool = False) -> Figure:
     """Regret, time and variance, as in the paper's figure."""
     count = len(groups(rows))
     figure, panels = plt.subplots(1, 3, figsize=(13, 2.2 + 0.34 * count), layout="constrained", width_ratios=(1, 1, 1.1))
-    methods_dots(panels[0], rows, "test", least, worst, xlabel="test relative regret")
-    methods_dots(panels[1], rows, "seconds_epoch", least, xlabel="training, seconds per epoch", xscale="log")
+    methods_dots(panels[0], rows, "test", least, worst, of_limit, xlabel="test relative regret")
+    methods_dots(panels[1], rows, "seconds_epoch", least, None, of_limit, xlabel="training, seconds per epoch", xscale="log")
     panels[1].set_yticklabels([])
-    curves(panels[2], rows, "variance", ylabel="variance of the gradient in θ\n(Monte Carlo, at fixed θ)", yscale="log")
+    noise = "variance of the gradient in θ\n(Monte Carlo, at fixed θ)"
+    curves(panels[2], rows, "variance", of_limit, ylabel=noise, yscale="log")
     legend_below(figure, panels[2])
     return figure
 

@@ -87,10 +87,8 @@ def least_learned(folder: Path | None, rows: Rows) -> float | None:
 
     None where the former is not known, or nothing is better.
     """
-    worst, best = (
-        floor(folder),
-        min((spread(runs, "test").mean for runs in grouped(rows, "method", "options").values()), default=1.0),
-    )
+    means = [spread(runs, "test").mean for runs in grouped(rows, "method", "options").values()]
+    worst, best = floor(folder), min(means, default=1.0)
     return None if worst is None or worst <= best else worst - (worst - best) / 4
 
 

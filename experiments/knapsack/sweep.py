@@ -120,7 +120,7 @@ def figures(out: Path | None, settings: Settings, rows: Rows) -> dict[str, Figur
     for column, label in (("gap", "the solver's gap, where it has a bound"), ("lost", "the solver's value lost against labels")):
         values = [np.nan if r[column] is None else r[column] for r in gaps]
         right.plot([r["limit_ms"] for r in gaps], values, "s-", label=label, color={"gap": "C8", "lost": "C5"}[column])
-    right.set(xscale="log", xlabel="time limit of the solver, ms", ylabel="relative to the value")
+    right.set(xscale="log", yscale="log", xlabel="time limit of the solver, ms", ylabel="relative to the value")
     right.grid(alpha=0.3)
     right.legend(fontsize="small")
     legend_below(figure, left, 3)
@@ -128,7 +128,7 @@ def figures(out: Path | None, settings: Settings, rows: Rows) -> dict[str, Figur
     for ms in EVERY:
         chosen = {key: row for key, row in rows.items() if row["table"] == "runs" and row["limit_ms"] == ms}
         if len({row["method"] for row in chosen.values()}) > len(CURVES):
-            by_limit[f"sweep_{ms:g}ms"] = three_panels(chosen, least, floor(out))
+            by_limit[f"sweep_{ms:g}ms"] = three_panels(chosen, least, floor(out), of_limit=True)
     return {"sweep": figure, **by_limit}
 
 
