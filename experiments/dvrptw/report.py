@@ -255,11 +255,8 @@ def learned_tables(out: Path, comparison: Comparison, settings: Learned, rows: R
     grid = part_grid(listed, base, papers(comparison, settings, base))
     paired_to = paired_grid(listed, base.policies, base.costs)
     within = settings_grid(comparison, listed, base.costs)
-    titles = (
-        base.titled(comparison.title),
-        "Against rivals, paired by seed and day",
-        "One setting against another, paired by seed and day",
-    )
+    by = "paired by seed and day"
+    titles = base.titled(comparison.title), f"Against rivals, {by}", f"One setting against another, {by}"
     return [table(title, *grid[0], lines=grid[1:]) for title, grid in zip(titles, (grid, paired_to, within), strict=True)]
 
 
@@ -354,21 +351,23 @@ def draw_kinds(axes: Any, part: Comparison, rows: Sequence[Row], reference: np.n
 def draw_settings(axes: Any, part: Comparison, rows: Sequence[Row], reference: np.ndarray) -> None:
     """A line for each layer along the setting; layers stand a little beside each other."""
     kinds = grouped([r for r in rows if r[part.x] is not None], "kind")
-    tops = []
+    tops, nothing = [], []
     for number, ((kind,), of_kind) in enumerate(kinds.items()):
-        by_x = grouped(of_kind, part.x)
-        xs = sorted(x for (x,) in by_x)
-        beside = 1.06 ** (number - (len(kinds) - 1) / 2)
+        by_x, beside = grouped(of_kind, part.x), 1.06 ** (number - (len(kinds) - 1) / 2)
+        xs = sorted(x for (x,) in by_x if learned(by_x[x,]))
+        nothing += [(kind, x * beside) for (x,) in by_x if x not in xs]
         means = [gaps(by_x[x,], reference).mean() for x in xs]
         axes.plot([x * beside for x in xs], means, "-", lw=1, color=COLORS[kind])
         for x in xs:
             draw_point(axes, kind, by_x[x,], reference, x * beside, upright=True, label=TITLES[kind] if x == xs[0] else None)
-        tops += [m for x, m in zip(xs, means, strict=True) if learned(by_x[x,])]
+        tops += means
     axes.set(xscale="log", xlabel=AXES[part.x], ylabel=GAP)
-    if not all(learned(runs) for runs in grouped(rows, *LAYER).values()):
-        axes.plot([], [], "o", mfc="white", mec="0.4", label=NOT_LEARNED)
-    if tops and min(tops) > 0:  # intervals of few seeds may be wider than all differences; what did not learn stands at the edge
+    if tops and min(tops) > 0:  # intervals of few seeds may be wider than all differences
         axes.set_ylim(0.6 * min(tops), 1.25 * max(tops))
+    for n, (kind, x) in enumerate(nothing):  # at the upper edge, wherever their gaps are
+        label = {} if n else {"label": f"{NOT_LEARNED} (gaps above)"}
+        place = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot([x], [1.0], MARKS[kind], ms=7, mfc="white", mec=COLORS[kind], **place, **label)
 
 
 def draw_point(

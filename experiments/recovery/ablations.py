@@ -55,7 +55,9 @@ def start(sizes: Sizes) -> Curves:
 def settled(sizes: Sizes) -> Curves:
     """Part 3 without the noise of Adam: many chains, and a rate that falls to 0, so that what is left is the bias of starts."""
     return {
-        f"{s}, K = {k} | {word}": replace(base(s, sizes), steps=k, start=word, chains=sizes.settled_chains, falling=True)
+        f"{s}, K = {k} | {word}": replace(
+            base(s, sizes), steps=k, start=word, chains=sizes.settled_chains, rate=sizes.settled_rate, falling=True
+        )
         for s in BOTH
         for k in sizes.settled_steps
         for word in ("random", "persistent", "data")

@@ -22,6 +22,7 @@ class Sizes:
     start_steps: tuple[int, ...] = (10, 100, 1000)
     settled_steps: tuple[int, ...] = (100, 1000)
     settled_chains: int = 30
+    settled_rate: float = 0.1  # at first; it falls to 0
     observations: tuple[int, ...] = (10, 100, 1000, 10_000)
     mixture_steps: tuple[int, ...] = (10, 1000)
     # trajectories on the square
