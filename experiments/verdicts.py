@@ -132,3 +132,10 @@ def stated(
     if not np.isfinite(interval.half):
         return f"{interval.mean:+.{digits}f}: {word}"
     return f"{interval.mean:+.{digits}f} ({interval.low:+.{digits}f} – {interval.high:+.{digits}f}): {word}"
+
+
+def of_ratio(value: float | None, half: float | None, better: Literal["lower", "higher"] = "lower") -> str:
+    """A ratio with the half-width of its interval, and whether the first is ahead: whether the interval leaves out 1."""
+    if value is None or half is None:
+        return "–"
+    return f"{value:.3g} ±{half:.1g}: {verdict(Interval(value - 1, value - 1 - half, value - 1 + half), better)}"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.verdicts import Interval, corrected, judged, paired, stated, verdict
+from experiments.verdicts import Interval, corrected, judged, of_ratio, paired, stated, verdict
 
 # Variances of seeds, instances, errors: either part alone, both, none, and those at which intervals by Satterthwaite fail.
 VARIANCES = [(0, 0, 1), (0, 1, 1), (0.05, 0, 1), (0.01, 0.3, 1), (1, 0, 1), (1, 1, 1), (1, 1, 0), (0.2, 10, 1)]
@@ -88,6 +88,9 @@ def test_words():
     assert stated(below) == "-1.00 (-2.00 – -0.50): ahead"
     assert stated(below.scaled(-100), digits=0) == "+100 (+50 – +200): behind"
     assert verdict(Interval(0.0, 0.0, 0.0)) == "undecided"
+    assert [of_ratio(*r) for r in ((0.5, 0.1), (1.53, 0.03), (0.97, 0.04), (None, None))] == [
+        "0.5 ±0.1: ahead", "1.53 ±0.03: behind", "0.97 ±0.04: undecided", "–",
+    ]  # fmt: skip
 
 
 def test_the_best_of_some_comparisons_is_decided_in_at_most_5_percent():
