@@ -31,7 +31,7 @@ from experiments.knapsack.runs import (
 from experiments.knapsack.settings import Settings
 from experiments.knapsack.train import Bench
 from experiments.statistics import student_interval
-from experiments.verdicts import stated
+from experiments.verdicts import corrected, stated, verdict
 
 # Of gradients, over calls at the same θ (Monte Carlo) in θ, and over batches in the weights.
 NOISE = {
@@ -113,19 +113,24 @@ def versus(rows: Rows, least: float | None = None) -> list[Table]:
     out = table(f"Test regret less that of another method, paired by {over}; time of its epoch over ours", "method", *ours)
     for other in others:
         if learned(runs[other], least):
-            out.add_row(other, *(compared(runs[name], runs[other]) for name in ours))
+            out.add_row(other, *(compared(runs[name], runs[other], len(ours)) for name in ours))
         else:
             out.add_row(f"{other} ({NOT_LEARNED})", *("not counted" for _ in ours))
     return [out]
 
 
-def compared(ours: list[Row], other: list[Row]) -> str:
-    """Difference of the test regrets of two methods with its verdict, and ratio of their times."""
+def compared(ours: list[Row], other: list[Row], rows: int = 1) -> str:
+    """Difference of the test regrets of two methods with its verdict, and ratio of their times.
+
+    Where that would be another one if it were the best of so many rows, it is said.
+    """
     both = {r["seed"] for r in ours} & {r["seed"] for r in other}
     if not both:
         return "–"
     ratio = np.mean([b["seconds_epoch"] / a["seconds_epoch"] for a in ours for b in other if a["seed"] == b["seed"]])
-    return f"{stated(difference(ours, other), digits=3)}, {ratio:.3g}×"
+    word, as_best = verdict(difference(ours, other)), verdict(difference(ours, other, corrected(rows)))
+    more = "" if word != "ahead" or word == as_best else f" ({as_best} as the best of {rows})"
+    return f"{stated(difference(ours, other), digits=3)}{more}, {ratio:.3g}×"
 
 
 def last(runs: list[Row], column: str) -> float:

@@ -53,7 +53,7 @@ def shown(values: Iterable[float], digits: int = 3) -> str:
     return f"{mean:.{digits}f}" + ("" if math.isnan(half) else f" ±{half:.{digits}f}")
 
 
-def difference(first: list[Row], second: list[Row]) -> Interval:
+def difference(first: list[Row], second: list[Row], level: float = 0.95) -> Interval:
     """Of test regrets, over the seeds that both have and, where rows hold them, over instances.
 
     Rows that do not hold regrets by instance give an interval over seeds alone, which says nothing about other instances.
@@ -63,7 +63,7 @@ def difference(first: list[Row], second: list[Row]) -> Interval:
     if not both:
         return Interval(math.nan, -math.inf, math.inf)
     column = "test_by_instance" if all("test_by_instance" in runs[s] for runs in (a, b) for s in both) else "test"
-    return paired(np.array([np.subtract(a[s][column], b[s][column]) for s in both]))
+    return paired(np.array([np.subtract(a[s][column], b[s][column]) for s in both]), level)
 
 
 def over_instances(first: list[Row], second: list[Row]) -> bool:
