@@ -118,9 +118,11 @@ def figures(out: Path | None, settings: Settings, rows: Rows) -> dict[str, Figur
     draw_regret(left, rows, least, floor(out))
     gaps = [row for row in rows.values() if row["table"] == "gap"]
     for column, label in (("gap", "the solver's gap, where it has a bound"), ("lost", "the solver's value lost against labels")):
-        values = [np.nan if r[column] is None else r[column] for r in gaps]
+        values = [r[column] if r[column] is not None and r[column] > 0 else np.nan for r in gaps]
         right.plot([r["limit_ms"] for r in gaps], values, "s-", label=label, color={"gap": "C8", "lost": "C5"}[column])
-    right.set(xscale="log", yscale="log", xlabel="time limit of the solver, ms", ylabel="relative to the value")
+    positive = any(np.nan_to_num(line.get_ydata()).any() for line in right.lines)
+    right.set(xscale="log", yscale="log" if positive else "linear")
+    right.set(xlabel="time limit of the solver, ms", ylabel="relative to the value")
     right.grid(alpha=0.3)
     right.legend(fontsize="small")
     legend_below(figure, left, 3)

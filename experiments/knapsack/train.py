@@ -114,6 +114,8 @@ def batch_noise(net: nn.Module, loss: Loss, batches: list[tuple[Tensor, Batch]])
 
     What a step of the optimizer sees: that examples differ, and the noise of :func:`gradient_noise`, divided by the batch.
     """
+    if len(batches) < 2:
+        return NAN, NAN
     weights = list(net.parameters())
     calls = [torch.cat([p.flatten() for p in torch.autograd.grad(loss(net(x), batch), weights)]) for x, batch in batches]
     g = torch.stack(calls).double()
