@@ -22,7 +22,7 @@ from experiments.convergence.measure import (
     squared_errors,
     worst_start,
 )
-from experiments.display import at, draw_band, fit_log_axes, table
+from experiments.display import at, draw_band, fit_log_axes, legend_below, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
 from experiments.verdicts import of_ratio
@@ -145,7 +145,7 @@ def draw(settings: Settings, rows: Rows, chosen: tuple[Condition, ...]) -> Figur
                     draw_band(axes, row["T"], row["error"], row["half"], label=f"$K_0$ = {row['burn_in']}")
             fit_log_axes(axes, xlabel="steps T, burn-in included", ylabel="squared error", title=f"{label}\n{condition.name}")
             axes.title.set_size("small")
-            axes.legend(fontsize="small")
+    legend_below(figure, panels[0, 0])
     return figure
 
 

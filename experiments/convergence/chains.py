@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from experiments.convergence.measure import LARGE, SMALL, exact_means, instances, problem_named, ratio_interval, squared_errors
-from experiments.display import at, draw_band, fit_log_axes, table
+from experiments.display import at, draw_band, fit_log_axes, legend_below, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
 from experiments.verdicts import of_ratio
@@ -117,7 +117,7 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
                 draw_band(axes, row["T"], row["error"], row["half"], label=f"C = {row['chains']}", marker=".")
         title = f"{case.problem}\n{case.instances} instances"
         fit_log_axes(axes, xlabel="steps T of each chain", ylabel="squared error", title=title)
-        axes.legend()
+    legend_below(figure, panels[0, 0])
     return {"chains": figure}
 
 

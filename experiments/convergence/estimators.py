@@ -20,7 +20,7 @@ from experiments.convergence.measure import (
     replicates,
     worst_start,
 )
-from experiments.display import at, draw_band, fit_log_axes, seconds, table
+from experiments.display import at, draw_band, fit_log_axes, legend_below, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
 from experiments.verdicts import of_ratio
@@ -136,7 +136,7 @@ def draw_moments(settings: Settings, rows: Rows) -> Figure:
                 key, label = f"{quantity}_{name}", f"{NAMES[quantity]}, {name}"
                 draw_band(axes, row["K"], row[key], row[f"{key}_half"], color=color, ls=style, marker=".", label=label)
         fit_log_axes(axes, xlabel="steps K", title=title_of(row))
-    panels[0, 0].legend(fontsize="xx-small")
+    legend_below(figure, panels[0, 0], 2 * width)
     return figure
 
 
@@ -150,7 +150,7 @@ def draw_ratios(settings: Settings, rows: Rows) -> Figure:
             draw_band(axes, row["K"], row["variance_ratio"], row["variance_ratio_half"], marker=".", label=label)
         axes.set(xscale="log", xlabel="steps K", ylabel="variance, plain / recycled", title=f"from {start}")
         axes.grid(alpha=0.3)
-    panels[0, 0].legend(fontsize="x-small")
+    legend_below(figure, panels[0, 0], 3)
     return figure
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.display import table
+from experiments.display import legend_below, table
 from experiments.dvrptw.data import FOLDER
 from experiments.dvrptw.layers import CHAINS, SOLVERS, TITLES
 from experiments.dvrptw.settings import Calibrated, Learned, Played, Solved
@@ -332,8 +332,7 @@ def part_figure(part: Comparison, rows: Sequence[Row], base: Reference) -> Figur
             line(level, color="0.4", ls=style, lw=1, label=NAMES.get(policy["policy"], policy["policy"]))
     left.grid(alpha=0.3)
     draw_curves(right, part, rows)
-    lines, names = left.get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    legend_below(figure, left)
     return figure
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.display import draw_band, seconds, table
+from experiments.display import draw_band, legend_below, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.knapsack.methods import METHODS, Method, Schedule
 from experiments.knapsack.runs import (
@@ -177,13 +177,6 @@ def curves(axes: Any, rows: Rows, column: str, of_limit: bool = False, **labels:
     axes.grid(alpha=0.3)
 
 
-def legend_below(figure: Figure, axes: Any, columns: int = 3) -> None:
-    """Names of the curves of these axes under the figure, where they cover nothing."""
-    lines, names = axes.get_legend_handles_labels()
-    if names:
-        figure.legend(lines, names, loc="outside lower center", ncols=min(columns, len(names)), fontsize="small", frameon=False)
-
-
 def three_panels(rows: Rows, least: float | None, worst: float | None, of_limit: bool = False) -> Figure:
     """Regret, time and variance, as in the paper's figure."""
     count = len(groups(rows))
@@ -193,7 +186,7 @@ def three_panels(rows: Rows, least: float | None, worst: float | None, of_limit:
     panels[1].set_yticklabels([])
     noise = "variance of the gradient in θ\n(Monte Carlo, at fixed θ)"
     curves(panels[2], rows, "variance", of_limit, ylabel=noise, yscale="log")
-    legend_below(figure, panels[2])
+    legend_below(figure, panels[2], 3)
     return figure
 
 
@@ -202,7 +195,7 @@ def figures(out: Path | None, settings: Settings, rows: Rows, name: str = "bench
     curves(panels[0], rows, "validation", ylabel="validation relative regret")
     curves(panels[1], rows, "relative_variance", ylabel="variance / ‖mean gradient‖²", yscale="log")
     curves(panels[2], rows, "relative_batch_variance", ylabel="the same over batches, in the weights", yscale="log")
-    legend_below(more, panels[0])
+    legend_below(more, panels[0], 3)
     return {name: three_panels(rows, least_learned(out, rows), floor(out)), f"{name}_training": more}
 
 

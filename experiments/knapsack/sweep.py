@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.display import draw_band, seconds, table
+from experiments.display import draw_band, legend_below, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
-from experiments.knapsack.benchmark import NOISE, last, legend_below, three_panels, versus
+from experiments.knapsack.benchmark import NOISE, last, three_panels, versus
 from experiments.knapsack.methods import METHODS, Method
 from experiments.knapsack.runs import NOT_LEARNED, Choice, floor, grouped, key_of, learned, least_learned, run_row, shown
 from experiments.knapsack.settings import STEPS_PER_SECOND, Settings
