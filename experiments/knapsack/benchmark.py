@@ -93,7 +93,7 @@ def tables(out: Path | None, settings: Settings, rows: Rows) -> list[Table]:
         test, validation = (shown(r[k] for r in runs) for k in ("test", "best_validation"))
         test += "" if learned(runs, least) else f" ({NOT_LEARNED})"
         epoch = f"{np.mean([r['best_epoch'] for r in runs]):.0f}"
-        noise = [f"{last(runs, k):.3g}" for k in NOISE]
+        noise = [noted(last(runs, k)) for k in NOISE]
         spent = seconds(float(np.mean([r["seconds_epoch"] for r in runs])))
         made.add_row(f"{name}: {METHODS[name].title}", METHODS[name].oracle, str(len(runs)), test, validation, epoch, spent, *noise)
     return [made, *versus(rows, least)]
@@ -131,6 +131,10 @@ def compared(ours: list[Row], other: list[Row], rows: int = 1) -> str:
     word, as_best = verdict(difference(ours, other)), verdict(difference(ours, other, corrected(rows)))
     more = "" if word != "ahead" or word == as_best else f" ({as_best} as the best of {rows})"
     return f"{stated(difference(ours, other), digits=3)}{more}, {ratio:.3g}×"
+
+
+def noted(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.3g}"
 
 
 def last(runs: list[Row], column: str) -> float:

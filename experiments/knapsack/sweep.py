@@ -13,7 +13,7 @@ from rich.table import Table
 
 from experiments.display import draw_band, legend_below, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
-from experiments.knapsack.benchmark import NOISE, last, three_panels, versus
+from experiments.knapsack.benchmark import NOISE, last, noted, three_panels, versus
 from experiments.knapsack.methods import METHODS, Method
 from experiments.knapsack.runs import NOT_LEARNED, Choice, floor, grouped, key_of, learned, least_learned, run_row, shown
 from experiments.knapsack.settings import STEPS_PER_SECOND, Settings
@@ -79,7 +79,7 @@ def tables(out: Path | None, settings: Settings, rows: Rows) -> list[Table]:
         test, validation = (shown(r[k] for r in runs) for k in ("test", "best_validation"))
         test += "" if learned(runs, least) else f" ({NOT_LEARNED})"
         spent = seconds(float(np.mean([r["seconds_epoch"] for r in runs])))
-        noise = [f"{last(runs, k):.3g}" for k in NOISE]
+        noise = [noted(last(runs, k)) for k in NOISE]
         made.add_row(name, f"{milliseconds:g} ms", str(len(runs)), test, validation, spent, *noise)
     pairs = []
     for milliseconds in dict.fromkeys(ms for (ms, _), _ in found):
