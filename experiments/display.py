@@ -90,3 +90,10 @@ def fit_log_axes(axes: Any, **labels: str) -> None:
             axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()  # halves the time to draw
     axes.grid(alpha=0.3)
+
+
+def legend_below(figure: Figure, axes: Any, columns: int = 4) -> None:
+    """Names of the curves of these axes under the figure, where they cover nothing."""
+    lines, names = axes.get_legend_handles_labels()
+    if names:
+        figure.legend(lines, names, loc="outside lower center", ncols=min(columns, len(names)), fontsize="small", frameon=False)

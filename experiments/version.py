@@ -9,7 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-KEEPERS = {f"experiments.{name}" for name in ("display", "framework", "store", "version")}  # they keep and show, compute nothing
+# They keep and show, compute nothing.
+KEEPERS = {f"experiments.{name}" for name in ("display", "framework", "store", "verdicts", "version")}
 PACKAGES = ("gurobipy", "highspy", "numba", "numpy", "pyepo", "pyvrp", "torch", "torch_geometric")
 UNKNOWN = "before versions were kept"
 

@@ -22,11 +22,10 @@ from rich.console import Console
 import movegrad as mg
 from experiments.dvrptw import engine, report, studies
 from experiments.dvrptw import train as train_module
-from experiments.dvrptw.data import Source
+from experiments.dvrptw.data import Published, Source
 from experiments.dvrptw.engine import Engine
 from experiments.dvrptw.evaluate import Judge, play
 from experiments.dvrptw.instances import read
-from experiments.dvrptw.intervals import crossed
 from experiments.dvrptw.labels import Example, Labeling, anticipative, examples
 from experiments.dvrptw.layers import KINDS, LayerSettings, Prepared, make_layer, plan_by_annealing, problem_of
 from experiments.dvrptw.models import Architecture, PrizeModel, graph, load, predict, save
@@ -36,6 +35,7 @@ from experiments.dvrptw.study import STUDY, bench_of, main, parsed
 from experiments.dvrptw.train import Splits, Training, train
 from experiments.framework import run
 from experiments.store import read_record
+from experiments.verdicts import Interval
 
 SOURCE = Source(None, 8, 25)
 LABELING = Labeling(Budget(iterations=100))
@@ -250,26 +250,23 @@ def test_training_imitates_the_label(prepared):
 # --- statistics ----------------------------------------------------------------------------------------------------------------
 
 
-def test_intervals_over_seeds_and_days_cover_their_mean():
-    """95 % intervals of 2000 draws miss the mean in 5 % of cases at most; three standard errors of that share are 1.5 points."""
-    rng = np.random.default_rng(0)
-    missed = 0
-    for _ in range(2000):
-        y = 1.0 + rng.normal(0, 0.7, (3, 1)) + rng.normal(0, 1.5, (1, 20)) + rng.normal(0, 0.5, (3, 20))
-        interval = crossed(y)
-        missed += not interval.low <= 1.0 <= interval.high
-    assert missed / 2000 < 0.065
-    assert crossed([[1.0, 2.0, 3.0]]).half == pytest.approx(2.484, abs=1e-3)  # t(2) · 1/√3
-    assert crossed([[2.0]]).half == float("inf")
-    assert crossed(np.ones((2, 3))).half == 0
-
-
 def test_paired_differences_are_by_day():
     reference = np.array([100.0, 200.0])
     first = [{"costs": [110, 240], "seed": 0}, {"costs": [110, 220], "seed": 1}]
-    second = [{"costs": [120, 240], "seed": 0}]
-    assert report.paired(first, second, reference).mean == pytest.approx(-7.5)  # (−10, 0) and (−10, −10)
-    assert report.paired(second, second, reference).mean == 0
+    policy, alone = [{"costs": [120, 240], "policy": "greedy"}], [{"costs": [120, 240], "seed": 0}]
+    assert report.paired(first, policy, reference).mean == pytest.approx(-7.5)  # (−10, 0) and (−10, −10)
+    assert report.paired(first, alone, reference).mean == pytest.approx(-5)  # the seed that both have
+    assert np.isinf(report.paired(first, alone, reference).high), "one seed says nothing about others"
+    assert report.paired(policy, policy, reference) == (0, 0, 0)
+
+
+def test_the_configuration_is_chosen_on_validation_alone():
+    common = {"milliseconds": 1.0, "steps": None, "temperature": 100.0}
+    better = {**common, "kind": "pfy", "sigma": 30.0, "validation": [9, 5, 7], "costs": [300]}
+    worse = {**common, "kind": "pfy", "sigma": 1.0, "validation": [9, 6, 7], "costs": [100]}
+    other = {**common, "kind": "target", "sigma": 1.0, "validation": [9, 8], "costs": [200]}
+    found = report.chosen([worse, better, other])
+    assert {key: runs[0]["costs"] for key, runs in found.items()} == {("pfy", 1.0): [300], ("target", 1.0): [200]}
 
 
 # --- the study ------------------------------------------------------------------------------------------------------------------
@@ -303,11 +300,14 @@ def test_the_study_writes_tables_figures_and_rows(study_run):
     for name in ("budget", "starts"):
         assert (out / f"{name}.png").stat().st_size > 5000
     rows = list(read_record(out / "budget.json").rows.values())
-    assert [(row["kind"], row["seed"]) for row in rows] == [(k, s) for k in ("pfy", "target", "heuristic") for s in (0, 1)]
+    kinds = ("pfy", "pfy-warm", "target", "heuristic")
+    assert [(row["kind"], row["seed"]) for row in rows] == [(k, s) for k in kinds for s in (0, 1)]
     for row in rows:
         assert len(row["costs"]) == len(row["validation"]) == 2
         assert [sum(wave[-1] for wave in day) for day in row["waves"]] == row["costs"]
-    assert "| 1 ms, t = 100 | chain, heuristic(target) | PFY, PyVRP |" in shown
+    for rival in ("perturbed PyVRP, cold", "perturbed PyVRP from the target"):
+        assert f"| 1 ms | chain from the improved target, t = 100 | {rival}, σ = 1 |" in shown
+    assert "hindsight is not calibrated" in shown
 
 
 def test_a_second_run_reads_everything(study_run, monkeypatch):
@@ -360,17 +360,125 @@ def test_a_report_shows_the_same_and_computes_nothing(study_run, monkeypatch):
     assert tables(again) == tables(shown)
 
 
-def test_the_papers_figures_stand_beside_ours(study_run):
+def test_the_papers_figures_stand_beside_ours_in_the_table_alone(study_run):
     rows = list(read_record(study_run[0] / "budget.json").rows.values())
-    header, *lines = report.part_grid(rows, np.ones(2), papers=True)
+    base = report.Reference(np.ones(2), True, [])
+    header, *lines = report.part_grid(rows, base, papers=True)
     assert [(line[0], line[header.index("paper's best")]) for line in lines] == [
-        ("PFY, PyVRP", "65.2"),
-        ("chain, target", "10.0"),
-        ("chain, heuristic(target)", "7.8"),
+        ("perturbed PyVRP, cold", "65.2"),
+        ("perturbed PyVRP from the target", "–"),
+        ("chain from the target", "10.0"),
+        ("chain from the improved target", "7.8"),
     ]
-    figure = report.part_figure(studies.COMPARISONS["budget"], rows, np.ones(2), papers=True)
-    assert sum(line.get_linestyle() == "--" for line in figure.axes[0].lines) == 4  # one for the legend
+    figure = report.part_figure(studies.COMPARISONS["budget"], rows, base)
+    assert not any(line.get_linestyle() == "--" for line in figure.axes[0].lines), "they have other days and costs in hindsight"
     figure.clear()
+
+
+def test_noise_and_temperature_are_chosen_and_resumed(study_run, monkeypatch):
+    """Two values of σ and two of t, at tiny size; a second run computes nothing."""
+    out, _ = study_run
+    words = ("--only", "choice", "--sigmas", "1", "50", "--temperatures", "10", "100", "--seeds", "1")
+    shown = run_study(out, *words)
+    rows = read_record(out / "choice.json").rows
+    assert len(rows) == 8
+    assert {(row["kind"], row["sigma"]) for row in rows.values() if row["kind"].startswith("pfy")} == {
+        (kind, sigma) for kind in ("pfy", "pfy-warm") for sigma in (1.0, 50.0)
+    }
+    _, table, pairs = shown.split("**Chosen on validation")[0], *shown.split("**Chosen on validation")[1].split("**The chosen ones")
+    chosen = [line for line in table.splitlines() if " 1 ms " in line]
+    assert len(chosen) == 4
+    assert all(line.rstrip(" |").endswith("| 2") for line in chosen), "as many configurations for every layer"
+    assert "undecided" in pairs
+    monkeypatch.setattr(engine, "call", lambda task: pytest.fail(f"{task.function} ran again"))
+    run_study(out, *words)
+    with pytest.raises(ValueError, match="sigmas must be as many as temperatures"):
+        run_study(out, *words[:-6], "--sigmas", "1", "50", "--temperatures", "10")
+
+
+def test_models_are_replayed_on_busier_days(study_run, monkeypatch):
+    out, _ = study_run
+    shown = run_study(out, "--only", "replay", "--seeds", "1")
+    record = read_record(out / "replay.json")
+    assert record.settings["arrivals"] == 20  # trained with 8
+    assert [key for key in record.rows if "policy" in record.rows[key]] == ["greedy", "random", "lazy"]
+    assert sum("kind" in row for row in record.rows.values()) == 4
+    assert "**20 arrivals per wave**" in shown
+    for row in record.rows.values():
+        assert sum(wave[1] for wave in row["waves"][0]) > 20, "open requests of all waves"
+    monkeypatch.setattr(engine, "call", lambda task: pytest.fail(f"{task.function} ran again"))
+    run_study(out, "--only", "replay", "--seeds", "1")
+
+
+def test_hindsight_is_calibrated_on_published_days(tmp_path, monkeypatch):
+    days = SOURCE.days("train", 2)
+    published = {Source(None, 8, 60).days("train", 2)[i].name: Published(cost, []) for i, cost in enumerate((10_000, 20_000))}
+    monkeypatch.setattr(Source, "published", lambda self: published)
+    shown = run_study(tmp_path, "--only", "calibration", "--train", "2")
+    rows = read_record(tmp_path / "calibration.json").rows
+    assert [row["published"] for row in rows.values()] == [10_000, 20_000]
+    mean = np.mean([100 * (row["cost"] / row["published"] - 1) for row in rows.values()])
+    assert f"{mean:+.2f} (" in shown
+    assert len(days) == len(rows)
+    run_study(tmp_path, "--only", "anticipative", "policies")
+    options = parsed(tiny_study(tmp_path))
+    base = report.reference(tmp_path, bench_of(options).played)
+    assert base.offset is not None
+    assert base.calibrated(Interval(10.0, 9.0, 11.0)) == [f"{100 * (1.1 * (1 + mean / 100) - 1):.1f}"]
+    assert report.offset(tmp_path, replace(bench_of(options).played, arrivals=9)) is None, "of other days"
+
+
+def test_networks_are_averaged_by_prize_or_by_weight(prepared, tmp_path, capsys):
+    members, wave = [PrizeModel(Architecture("linear"), seed) for seed in range(3)], prepared[0].wave
+    for n, model in enumerate(members):
+        save(model, tmp_path / str(n))
+    mean = np.mean([predict(model, wave) for model in members], 0)
+    folders = [str(tmp_path / str(n)) for n in range(3)]
+    for words in ([], ["--weights"]):  # of linear models both are the same
+        main(["average", "--policy", *folders, "--out", str(tmp_path / "mean"), *words])
+        np.testing.assert_allclose(predict(load(tmp_path / "mean"), wave), mean, rtol=1e-5)
+    main(["average", "--policy", *folders, "--out", str(tmp_path / "mean")])
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="must hold a single model, got an ensemble of 3"):
+        main(["average", "--policy", folders[0], str(tmp_path / "mean"), "--out", str(tmp_path / "more")])
+    with pytest.raises(SystemExit, match="must name two folders"):
+        main(["average", "--policy", folders[0], "--out", str(tmp_path / "more")])
+
+
+def test_seeds_may_share_their_first_weights(prepared, tmp_path):
+    graphs = [graph(example.wave) for example in prepared]
+    runs = [train_module.Run(replace(SMALL, seed=seed, first=5), graphs, tmp_path) for seed in (0, 1)]
+    other = train_module.Run(replace(SMALL, seed=0), graphs, tmp_path)
+    first, second, third = (predict(run.model, prepared[0].wave) for run in (*runs, other))
+    np.testing.assert_array_equal(first, second)
+    assert (first != third).any()
+
+
+def test_any_day_of_any_folder_is_played(tmp_path, capsys):
+    main(["generate", "--train", "2", "--out", str(tmp_path)])
+    save(PrizeModel(Architecture("linear")), tmp_path / "network")
+    words = ["--policy", "greedy", str(tmp_path / "network"), "--arrivals", "6", "--iterations", "5", "--workers", "0"]
+    main(["play", "--instances", str(tmp_path / "instances"), "--days", "3", "4", *words, "--out", str(tmp_path)])
+    assert "4 days of 2 instances, 6 arrivals per wave" in capsys.readouterr().out
+    rows = read_record(tmp_path / "played.json").rows
+    assert [row["policy"] for row in rows.values()] == ["greedy", "network"]
+    assert all(len(row["costs"]) == 4 for row in rows.values())
+    main(["play", "--instances", str(tmp_path), "--names", "s1", *words, "--out", str(tmp_path / "one")])
+    assert "1 days of 1 instances" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="holds no instance"):
+        main(["play", "--instances", str(tmp_path / "network"), *words])
+
+
+def test_perturbed_pyvrp_may_start_at_the_target(prepared):
+    """Its first local search begins there: without iterations the plan is no worse than the label for these prizes."""
+    for example in prepared[:4]:
+        theta = np.random.default_rng(1).normal(1000, 500, len(example.target))
+        value = theta @ example.target - example.wave.cost(example.routes)
+        found = example.solver.solve(theta, Budget(iterations=0), 0, example.routes)
+        example.wave.check(found.routes)
+        assert found.objective >= value - len(theta), "prizes are rounded to seconds, negative ones count as 0"
+    everyone = [[i] for i in range(1, len(theta) + 1)]
+    example.wave.check(example.solver.solve(theta, Budget(iterations=0), 0, everyone).routes)
 
 
 def test_other_commands(tmp_path, capsys):

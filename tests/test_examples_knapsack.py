@@ -29,7 +29,12 @@ def example(monkeypatch):
 
 def test_demo_runs(example, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["knapsack.py", "--figure", str(tmp_path / "out" / "demo.png")])
+    order = []
+    for name in ("warm_up", "train"):
+        function = getattr(example, name)
+        monkeypatch.setattr(example, name, lambda *a, name=name, function=function: order.append(name) or function(*a))
     example.main()
+    assert order == ["warm_up", "train", "train", "train"], "nothing compiles while the clock runs"
     lines = capsys.readouterr().out.splitlines()
 
     def regret(name):

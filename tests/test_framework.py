@@ -358,7 +358,7 @@ def test_tables_of_the_results_can_be_made_from_their_files(name):
             if (place / f"{part.name}.json").exists():
                 record = read_record(place / f"{part.name}.json")
                 settings = rebuilt(type(part.settings), record.settings)
-                assert record.code == UNKNOWN
-                with pytest.raises(OtherVersion, match=UNKNOWN):
-                    Store(place / f"{part.name}.json", record.settings, part.code)
+                assert record.code == UNKNOWN or re.fullmatch(r"\d+\.\d+\.\d+\+[0-9a-f]{12}", record.code)
+                with pytest.raises(OtherVersion, match=re.escape(record.code)):
+                    Store(place / f"{part.name}.json", record.settings, "another")
                 assert all(shown.row_count for shown in part.tables(settings, record.rows))

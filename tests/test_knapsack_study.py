@@ -13,12 +13,15 @@ pytest.importorskip("rich")
 
 import movegrad as mg
 from experiments.framework import run_part
-from experiments.knapsack import benchmark, data, methods, solve, sweep, tune
+from experiments.knapsack import ablation, benchmark, data, floor, methods, runs, solve, sweep, tune
 from experiments.knapsack.runs import Choice
 from experiments.knapsack.settings import QUICK, Data, Limited, Size, Sweep, Training
 from experiments.knapsack.solvers import Pool, make_solver
+from experiments.knapsack.study import STUDY
 from experiments.knapsack.train import Bench
 from experiments.statistics import student_interval
+from experiments.store import read_record
+from experiments.verdicts import paired, stated, verdict
 
 ANNEALING = Limited("movegrad", 0.002)
 TINY = Size(
@@ -83,6 +86,90 @@ def test_other_parts_run(bench, tmp_path, monkeypatch):
     assert swept == [(0.1, "ours"), (1.0, "ours"), (1.0, "ours-spo")]
     assert [row["limit_ms"] for row in rows.values() if row["table"] == "gap"] == [0.1, 1.0]
     assert {"sweep.png", "sweep_1ms.png", "tuned.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_ablation_compares_over_seeds_and_instances(bench, tmp_path):
+    shown = []
+    rows = run_part(ablation.part(bench, Choice((), (0, 1))), tmp_path, show=shown.append)
+    assert [row["method"] for row in rows.values()] == list(ablation.variants()) * 2
+    assert all(len(row["test_by_instance"]) == 10 for row in rows.values())
+    for row in rows.values():
+        assert np.mean(row["test_by_instance"]) == pytest.approx(row["test"], abs=1e-4)
+    assert shown[1].row_count == len(ablation.PAIRS)
+    first, second = ([r for r in rows.values() if r["method"] == name] for name in ablation.PAIRS[0])
+    differences = [np.subtract(a["test_by_instance"], b["test_by_instance"]) for a, b in zip(first, second, strict=True)]
+    assert runs.difference(first, second) == paired(differences)
+    assert next(iter(shown[1].columns[2].cells)) == stated(paired(differences), digits=4)
+
+
+def test_rows_without_regrets_by_instance_are_compared_over_seeds():
+    first, second = ([{"seed": s, "test": value + 0.1 * s} for s in range(3)] for value in (0.3, 0.2))
+    assert runs.difference(first, second).mean == pytest.approx(0.1)
+    assert verdict(runs.difference(first, second)) == "behind"
+    assert verdict(runs.difference(first[:1], second)) == "undecided", "one seed decides nothing"
+    assert not runs.over_instances(first, second)
+
+
+def test_what_is_no_better_than_one_decision_did_not_learn(bench, tmp_path):
+    rows = run_part(floor.part(bench, Choice((), (), (0.1, 1.0))), tmp_path)
+    constant = rows["constant"]["test"]
+    assert constant == runs.floor(tmp_path)
+    assert constant > 0
+    asked = [row for row in rows.values() if row["table"] == "answers"]
+    assert [row["limit_ms"] for row in asked] == [0.1, 1.0]
+    assert all(1 <= row["different_of_instances"] <= row["of_instances"] for row in asked)
+
+    def run(method, test):
+        return {"table": "runs", "method": method, "options": "", "seed": 0, "test": test, "seconds_epoch": 1.0}
+
+    table = {"a": run("ours", 0.0), "b": run("spo", 0.8 * constant), "c": run("mse", 0.7 * constant)}
+    least = runs.least_learned(tmp_path, table)
+    assert least == pytest.approx(0.75 * constant)
+    assert [runs.learned([row], least) for row in table.values()] == [True, False, True]
+    (compared,) = benchmark.versus(table, least)
+    assert list(compared.columns[0].cells) == ["mse", "spo (did not learn)"]
+    assert list(compared.columns[1].cells)[1] == "not counted"
+    assert runs.least_learned(tmp_path / "nowhere", table) is None
+
+
+def test_variance_over_batches_is_that_of_gradients_of_weights(bench):
+    """By hand for MSE and a linear network, which have no noise of their own."""
+    import torch
+
+    from experiments.knapsack.train import Tensors, batch_noise
+
+    data, net = Tensors(bench.instances.train), torch.nn.Linear(6, 12, bias=False)
+    batches = [data.rows(torch.arange(8 * n, 8 * n + 8)) for n in range(5)]
+    loss = methods.METHODS["mse"].loss(bench.context(0))
+    found, relative = batch_noise(net, loss, batches)
+    gradients = [(2 * (net(x) - b.costs).T @ x / b.costs.numel()).detach().double().numpy() for x, b in batches]
+    expected = np.var(gradients, axis=0, ddof=1).sum()
+    assert found == pytest.approx(expected, rel=1e-4)
+    square = (np.mean(gradients, 0) ** 2).sum() - expected / 5
+    assert np.isnan(relative) if square <= 0 else relative == pytest.approx(expected / square, rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "beta"), [("ours-paper", 1.0), ("ours-paper-2t", 2.0)])
+def test_the_papers_mixture_has_its_beta(name, beta, bench, monkeypatch):
+    made, context = [], bench.context(0)
+    build = mg.problems.Knapsack
+    monkeypatch.setattr(mg.problems, "Knapsack", lambda *a, **k: made.append(k) or build(*a, **k))
+    methods.METHODS[name].loss(context)
+    assert made == [{"moves": ("swap", "guided swap", "guided flip"), "beta": beta}]
+    assert methods.METHODS[name].options["temperature"] == 1.0  # so that 2t is 2
+    steps = {n: sweep.limited(n, 10.0).options["steps"] for n in ("ours", name)}
+    assert steps[name] == round(2 / 5.5 * steps["ours"]), "guided moves take longer"
+
+
+def test_schedules_are_those_that_validation_prefers():
+    """Of every method that was tuned in the committed results; K = 3000 stands for other K."""
+    rows = read_record(STUDY.folder / "results" / "quick" / "tune.json").rows.values()
+    for name in {row["method"] for row in rows} & set(tune.SCHEDULED):
+        tried = {row["options"]: row["best_validation"] for row in rows if row["method"] == name and "rate=" in row["options"]}
+        if tried:
+            best = min(tried, key=tried.get)
+            schedule = benchmark.TUNED[name]
+            assert best.endswith(f"epochs={schedule.epochs}, rate={schedule.rate}")
 
 
 def test_solvers_are_compared(bench, tmp_path, monkeypatch):

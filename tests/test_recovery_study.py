@@ -19,7 +19,8 @@ from tests.slow import slow_but_for
 
 TINY = replace(
     QUICK, updates=20, instances=4, many_instances=4, few_instances=3, work=100, rates=(0.05, 0.2), base_steps=20, steps=(1, 10),
-    chain_steps=(5, 20), start_steps=(5,), observations=(10, 100), mixture_steps=(10,), trajectories=3, square_updates=10, runs=3,
+    chain_steps=(5, 20), start_steps=(5,), settled_steps=(5,), settled_chains=3, observations=(10, 100), mixture_steps=(10,),
+    trajectories=3, square_updates=10, runs=3,
     theorem_updates=30, literal_runs=2, literal_updates=12, samples=(30, 100), replicates=50,
 )  # fmt: skip
 FILES = {
@@ -27,6 +28,7 @@ FILES = {
     "steps": ("steps",),
     "chains": ("chains_K5", "chains_K20"),
     "start": ("start_hypercube", "start_top_k"),
+    "settled": ("settled",),
     "observations": ("observations",),
     "mixtures": ("mixtures_K10",),
     "square": ("square",),

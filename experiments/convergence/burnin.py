@@ -22,9 +22,10 @@ from experiments.convergence.measure import (
     squared_errors,
     worst_start,
 )
-from experiments.display import at, draw_band, fit_log_axes, number, table
+from experiments.display import at, draw_band, fit_log_axes, legend_below, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
+from experiments.verdicts import of_ratio
 
 CALL = 1  # part of the key of every chain: parts of the study share no draws
 DECAY = 0.995
@@ -122,12 +123,14 @@ def tasks(settings: Settings) -> Tasks:
 
 def tables(settings: Settings, rows: Rows) -> list[Table]:
     compared = [k for k in settings.compare if k <= settings.steps]
-    out = table("Burn-in: error over that of K₀ = 0 at the same T (above 1: burn-in hurts)", "condition", "problem", "K₀")
+    out = table(
+        "Burn-in: error over that of K₀ = 0 at the same T; burn-in is ahead, behind or undecided", "condition", "problem", "K₀"
+    )
     for k in compared:
         out.add_column(f"T = {k}", justify="right")
     for row in rows.values():
         if row["table"] == "ratio":
-            cells = [number(at(row, "ratio", "T", k), at(row, "half", "T", k)) for k in compared]
+            cells = [of_ratio(at(row, "ratio", "T", k), at(row, "half", "T", k)) for k in compared]
             out.add_row(row["condition"], row["problem"], str(row["burn_in"]), *cells)
     return [out]
 
@@ -142,7 +145,7 @@ def draw(settings: Settings, rows: Rows, chosen: tuple[Condition, ...]) -> Figur
                     draw_band(axes, row["T"], row["error"], row["half"], label=f"$K_0$ = {row['burn_in']}")
             fit_log_axes(axes, xlabel="steps T, burn-in included", ylabel="squared error", title=f"{label}\n{condition.name}")
             axes.title.set_size("small")
-            axes.legend(fontsize="small")
+    legend_below(figure, panels[0, 0])
     return figure
 
 

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from experiments.convergence.measure import LARGE, SMALL, exact_means, instances, problem_named, ratio_interval, squared_errors
-from experiments.display import at, draw_band, fit_log_axes, number, table
+from experiments.display import at, draw_band, fit_log_axes, legend_below, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
+from experiments.verdicts import of_ratio
 
 CALL = 3
 FACTOR = 10
@@ -94,11 +95,15 @@ def tasks(settings: Settings) -> Tasks:
 def tables(settings: Settings, rows: Rows) -> list[Table]:
     ratios = [row for row in rows.values() if row["table"] == "ratio"]
     compared = [k for k in settings.compare if any(k in row["T"] for row in ratios)]
-    out = table("Error of 10·C chains of T steps over that of C chains of 10·T steps (1: worth the same)", "problem", "C")
+    out = table(
+        "Error of 10·C chains of T steps over that of C chains of 10·T steps; the former are ahead, behind or undecided",
+        "problem",
+        "C",
+    )
     for k in compared:
         out.add_column(f"T = {k}", justify="right")
     for row in ratios:
-        cells = [number(at(row, "ratio", "T", k), at(row, "half", "T", k)) for k in compared]
+        cells = [of_ratio(at(row, "ratio", "T", k), at(row, "half", "T", k)) for k in compared]
         out.add_row(row["problem"], str(row["chains"]), *cells)
     return [out]
 
@@ -112,7 +117,7 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
                 draw_band(axes, row["T"], row["error"], row["half"], label=f"C = {row['chains']}", marker=".")
         title = f"{case.problem}\n{case.instances} instances"
         fit_log_axes(axes, xlabel="steps T of each chain", ylabel="squared error", title=title)
-        axes.legend()
+    legend_below(figure, panels[0, 0])
     return {"chains": figure}
 
 

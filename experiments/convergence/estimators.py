@@ -20,9 +20,10 @@ from experiments.convergence.measure import (
     replicates,
     worst_start,
 )
-from experiments.display import at, draw_band, fit_log_axes, number, seconds, table
+from experiments.display import at, draw_band, fit_log_axes, legend_below, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
+from experiments.verdicts import of_ratio
 
 CALL = 4
 ESTIMATORS = ("mean", "recycled")
@@ -96,8 +97,14 @@ def title_of(row: Row) -> str:
 
 def tables(settings: Settings, rows: Rows) -> list[Table]:
     steps = settings.steps
-    out = table("Variance of the plain mean over that of recycling, by K; time of a step", "problem, t, start")
-    squares = table("Mean squared error of the plain mean over that of recycling, by K", "problem, t, start")
+    out = table(
+        "Variance of the plain mean over that of recycling, by K, which is ahead, behind or undecided; time of a step",
+        "problem, t, start",
+    )
+    squares = table(
+        "Mean squared error of the plain mean over that of recycling, by K, which is ahead, behind or undecided",
+        "problem, t, start",
+    )
     for K in steps:
         out.add_column(f"K = {K}", justify="right")
         squares.add_column(f"K = {K}", justify="right")
@@ -106,10 +113,12 @@ def tables(settings: Settings, rows: Rows) -> list[Table]:
         times = " / ".join(seconds(row[f"seconds_per_step_{name}"]) for name in ESTIMATORS)
         out.add_row(
             title_of(row),
-            *(number(at(row, "variance_ratio", "K", K), at(row, "variance_ratio_half", "K", K)) for K in steps),
+            *(of_ratio(at(row, "variance_ratio", "K", K), at(row, "variance_ratio_half", "K", K), "higher") for K in steps),
             times,
         )
-        squares.add_row(title_of(row), *(number(at(row, "mse_ratio", "K", K), at(row, "mse_ratio_half", "K", K)) for K in steps))
+        squares.add_row(
+            title_of(row), *(of_ratio(at(row, "mse_ratio", "K", K), at(row, "mse_ratio_half", "K", K), "higher") for K in steps)
+        )
     return [out, squares]
 
 
@@ -127,7 +136,7 @@ def draw_moments(settings: Settings, rows: Rows) -> Figure:
                 key, label = f"{quantity}_{name}", f"{NAMES[quantity]}, {name}"
                 draw_band(axes, row["K"], row[key], row[f"{key}_half"], color=color, ls=style, marker=".", label=label)
         fit_log_axes(axes, xlabel="steps K", title=title_of(row))
-    panels[0, 0].legend(fontsize="xx-small")
+    legend_below(figure, panels[0, 0], 2 * width)
     return figure
 
 
@@ -141,7 +150,7 @@ def draw_ratios(settings: Settings, rows: Rows) -> Figure:
             draw_band(axes, row["K"], row["variance_ratio"], row["variance_ratio_half"], marker=".", label=label)
         axes.set(xscale="log", xlabel="steps K", ylabel="variance, plain / recycled", title=f"from {start}")
         axes.grid(alpha=0.3)
-    panels[0, 0].legend(fontsize="x-small")
+    legend_below(figure, panels[0, 0], 3)
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from experiments.convergence.measure import cost, exact_means, instances, log_grid, moments, replicates, total_variance
-from experiments.display import draw_band, fit_log_axes, number, seconds, table
+from experiments.display import draw_band, fit_log_axes, legend_below, number, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
 from movegrad.problems import TopK
@@ -113,7 +113,7 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
             fit_log_axes(
                 axes, xlabel="seconds on one thread" if axes is line[3] else "steps K", ylabel=name, title=f"θ ~ {scale:g}·N(0, 1)"
             )
-        line[0].legend(fontsize="x-small")
+    legend_below(figure, panels[0, 0])
     return {"guided": figure}
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import movegrad as mg
 from experiments.convergence.measure import MEDIUM, SMALL, exact_means, instances, problem_named, ratio_interval, replicates
-from experiments.display import draw_band, fit_log_axes, number, seconds, table
+from experiments.display import draw_band, fit_log_axes, legend_below, number, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
 
@@ -106,7 +106,7 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
             if row["target"] == target:
                 draw_band(axes, row["K"], row["share"], row["share_half"], marker=".", label=row["problem"])
         fit_log_axes(axes, xlabel="steps K", ylabel="⟨g(K), g⟩ / ‖g‖²", title=TARGETS[target])
-        axes.legend()
+    legend_below(figure, panels[0, 0])
     return {"onestep": figure}
 
 

@@ -22,7 +22,7 @@ from experiments.convergence.measure import (
     total_variance,
     uniform_mean,
 )
-from experiments.display import at, draw_band, fit_log_axes, number, table
+from experiments.display import at, draw_band, fit_log_axes, legend_below, number, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.statistics import mean_and_half_width
 
@@ -110,7 +110,7 @@ def draw(settings: Settings, rows: Rows, scale: Scale) -> Figure:
                 row = rows[f"{scale.name} | {label} | t={t}"]
                 draw_band(axes, row["T"], row[name], row[f"{name}_half"], color=color, label=f"t = {t:g}")
             fit_log_axes(axes, xlabel="steps T", ylabel=MEASURES[name], title=label)
-        line[0].legend(fontsize="x-small")
+    legend_below(figure, panels[0, 0], 5)
     figure.suptitle(f"{scale.name}: {scale.instances} instances")
     return figure
 

@@ -13,6 +13,7 @@ from experiments.dvrptw.instances import Instance, read
 from experiments.store import FETCH, read_json, understood
 
 FOLDER = "euro-neurips-2022"
+ENDINGS = (".txt", ".txt.xz")
 WHERE = "the instances are public: github.com/ortec/euro-neurips-vrp-2022-quickstart (CC BY-NC 4.0, © ORTEC)"
 
 
@@ -83,11 +84,20 @@ class Source:
 
 @lru_cache(maxsize=64)
 def _read_cached(folder: Path, name: str) -> Instance:
-    for ending in (".txt", ".txt.xz"):
-        path = folder / "instances" / (name + ending)
-        if path.exists():
-            return read(path)
+    for place in (folder / "instances", folder):
+        for ending in ENDINGS:
+            if (place / (name + ending)).exists():
+                return read(place / (name + ending))
     raise FileNotFoundError(f"no file {name}.txt or {name}.txt.xz in {folder / 'instances'}; {WHERE}.")
+
+
+def names_in(folder: Path) -> list[str]:
+    """The instances of a folder, or of the folder ``instances`` in it."""
+    place = folder / "instances" if (folder / "instances").is_dir() else folder
+    found = {path.name.removesuffix(ending) for ending in ENDINGS for path in place.glob(f"*{ending}")}
+    if not found:
+        raise FileNotFoundError(f"{place} holds no instance (*.txt, *.txt.xz); {WHERE}.")
+    return sorted(found)
 
 
 def find_folder(given: str | Path | None = None) -> Path | None:

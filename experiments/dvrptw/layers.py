@@ -19,14 +19,16 @@ from experiments.dvrptw.labels import Example
 from experiments.dvrptw.solver import Budget, Plan, WaveSolver, restricted, served
 
 CHAINS = ("target", "heuristic", "random")
-KINDS = (*CHAINS, "pfy", "pfy-last")
+SOLVERS = ("pfy", "pfy-warm")  # perturbed PyVRP
+KINDS = (*CHAINS, *SOLVERS, "pfy-last")
 FIRST_RATE = 5000  # steps per millisecond, before a wave has been timed
 TITLES = {
-    "target": "chain, target",
-    "heuristic": "chain, heuristic(target)",
-    "random": "chain, random start",
-    "pfy": "PFY, PyVRP",
-    "pfy-last": "PFY, last iterate",
+    "target": "chain from the target",
+    "heuristic": "chain from the improved target",
+    "random": "chain from a random plan",
+    "pfy": "perturbed PyVRP, cold",
+    "pfy-warm": "perturbed PyVRP from the target",
+    "pfy-last": "perturbed chain, last iterate",
 }
 
 
@@ -57,6 +59,10 @@ class LayerSettings:
     @property
     def budget(self) -> str:
         return f"{self.milliseconds:g} ms" if self.milliseconds is not None else f"K = {self.steps}"
+
+    @property
+    def perturbed(self) -> bool:
+        return self.kind not in CHAINS
 
 
 class Answer(NamedTuple):
@@ -123,7 +129,7 @@ def make_layer(settings: LayerSettings, seed: int) -> Layer:
     pace = Pace(settings)
     if settings.kind in CHAINS:
         return lambda theta, example, call: _chain(settings, pace, seed, theta, example, call)
-    solve = {"pfy": _pyvrp, "pfy-last": _last_iterate}[settings.kind]
+    solve = {"pfy": _pyvrp, "pfy-warm": _pyvrp, "pfy-last": _last_iterate}[settings.kind]
 
     def layer(theta: np.ndarray, example: Prepared, call: int) -> Answer:
         rng = np.random.default_rng([seed, call])
@@ -137,7 +143,8 @@ def make_layer(settings: LayerSettings, seed: int) -> Layer:
 def _pyvrp(settings: LayerSettings, pace: Pace, seed: int, theta: np.ndarray, example: Prepared, call: int) -> Answer:
     budget = Budget(settings.steps) if settings.milliseconds is None else Budget(seconds=settings.milliseconds / 1000)
     solver_seed = int(np.random.SeedSequence([seed, call]).generate_state(1)[0])
-    found = example.solver.solve(theta, budget, solver_seed)
+    start = example.routes if settings.kind == "pfy-warm" else None
+    found = example.solver.solve(theta, budget, solver_seed, start)
     return Answer(served(found.routes, len(theta)), found.iterations, found.seconds)
 
 

@@ -5,6 +5,7 @@ Inputs are cut to the middle 99 % of the training requests and standardized (bou
 ``scale``, so that prizes in seconds are within reach of a small learning rate. Stored as JSON and npz, no pickle.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -114,7 +115,28 @@ class PrizeModel(nn.Module):
         return self.architecture.scale * self.head(x[1:])[:, 0]
 
 
-def predict(model: PrizeModel, wave: Wave) -> np.ndarray:
+class Ensemble(nn.Module):
+    """The mean prize of several models."""
+
+    def __init__(self, members: Sequence[PrizeModel]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, g: Graph) -> Tensor:
+        return torch.stack([member(g) for member in self.members]).mean(0)
+
+
+def of_mean_weights(models: Sequence[PrizeModel]) -> PrizeModel:
+    """One model with the mean of all weights: for runs that began with the same ones, or of one run."""
+    if len({model.architecture for model in models}) != 1:
+        raise ValueError(f"models must have one architecture, got {[model.architecture for model in models]}.")
+    mean = PrizeModel(models[0].architecture)
+    states = [model.state_dict() for model in models]
+    mean.load_state_dict({name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]})
+    return mean.eval()
+
+
+def predict(model: PrizeModel | Ensemble, wave: Wave) -> np.ndarray:
     """Prizes as an array."""
     with torch.no_grad():
         return model(graph(wave)).double().numpy()
@@ -126,14 +148,36 @@ def save(model: PrizeModel, folder: Path, about: dict[str, Any] | None = None) -
     write_json(folder / "model.json", {"architecture": asdict(model.architecture), "about": about or {}}, indent=1)
 
 
-def load(folder: Path) -> PrizeModel:
-    """What :func:`save` wrote."""
+def save_ensemble(models: Sequence[PrizeModel], folder: Path, about: dict[str, Any] | None = None) -> None:
+    """As :func:`save` does it, with the members' weights one upon the other."""
+    if len({model.architecture for model in models}) != 1:
+        raise ValueError(f"models must have one architecture, got {[model.architecture for model in models]}.")
+    states = [model.state_dict() for model in models]
+    write_arrays(folder / "weights.npz", {name: np.stack([state[name].numpy() for state in states]) for name in states[0]})
+    content = {"architecture": asdict(models[0].architecture), "members": len(models), "about": about or {}}
+    write_json(folder / "model.json", content, indent=1)
+
+
+def load(folder: Path) -> PrizeModel | Ensemble:
+    """What :func:`save` or :func:`save_ensemble` wrote."""
     for name in ("model.json", "weights.npz"):
         if not (folder / name).exists():
             raise FileNotFoundError(f"{folder} holds no {name}: it is no trained model.")
+    content = read_json(folder / "model.json", "architecture", cure=RETRAIN)
     with understood(folder / "model.json", RETRAIN):
-        model = PrizeModel(Architecture(**read_json(folder / "model.json", "architecture", cure=RETRAIN)["architecture"]))
+        members = content.get("members")
+        models = [PrizeModel(Architecture(**content["architecture"])) for _ in range(members or 1)]
     arrays = read_arrays(folder / "weights.npz", cure=RETRAIN)
     with understood(folder / "weights.npz", RETRAIN):
-        model.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
-    return model.eval()
+        for n, model in enumerate(models):
+            own = {name: value if members is None else value[n] for name, value in arrays.items()}
+            model.load_state_dict({name: torch.from_numpy(value) for name, value in own.items()})
+    return models[0].eval() if members is None else Ensemble(models).eval()
+
+
+def load_single(folder: Path) -> PrizeModel:
+    """One model, no ensemble."""
+    model = load(folder)
+    if not isinstance(model, PrizeModel):
+        raise ValueError(f"{folder} must hold a single model, got an ensemble of {len(model.members)}.")
+    return model

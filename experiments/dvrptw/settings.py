@@ -29,7 +29,12 @@ class Size:
     customers: int = 60  # of generated instances
     rare: tuple[float, ...] = ()  # milliseconds with one seed alone
     long_temperatures: tuple[float, ...] = (10.0, 100.0)  # of chains that have the most milliseconds
-    kinds: tuple[str, ...] = ("pfy", "target", "heuristic")  # layers that are compared at equal time
+    kinds: tuple[str, ...] = ("pfy", "pfy-warm", "target", "heuristic")  # layers that are compared at equal time
+    choice: tuple[float, ...] = (1.0, 5.0, 10.0, 50.0, 100.0)  # milliseconds of the part that chooses on validation
+    sigmas: tuple[float, ...] = (1.0, 30.0, 100.0, 300.0)  # of perturbed layers there; as many as temperatures of chains
+    choice_temperatures: tuple[float, ...] = (1.0, 10.0, 100.0, 300.0)
+    choice_epochs: int = 30
+    replayed: int = 100  # arrivals of the days on which trained models are replayed
     model: Architecture = field(default_factory=Architecture)
 
 
@@ -57,6 +62,17 @@ class Solved(Played):
 
 
 @dataclass(frozen=True)
+class Calibrated:
+    """What the offset of our costs in hindsight depends on."""
+
+    data: str
+    arrivals: int
+    customers: int
+    judge: Judge  # of the routes that a run begins with
+    hindsight: Labeling
+
+
+@dataclass(frozen=True)
 class Learned(Played):
     """The same for policies that are trained here, besides the layer."""
 
@@ -73,7 +89,8 @@ QUICK = Size(
     arrivals=14, train=14, validation=4, test=8, seeds=2, epochs=8, milliseconds=(1.0, 5.0), ks=(10, 1000),
     temperatures=(10.0, 100.0), steps=1000, validate=Judge(iterations=50), judge=Judge(iterations=200),
     labeling=Labeling(Budget(iterations=1000)),
-    hindsight=Labeling(Budget(iterations=2000)),
+    hindsight=Labeling(Budget(iterations=2000)), choice=(1.0,), sigmas=(1.0, 100.0), choice_temperatures=(10.0, 100.0),
+    choice_epochs=8, replayed=20,
 )  # fmt: skip
 FULL = Size(
     arrivals=50, train=30, validation=8, test=20, seeds=3, epochs=15, milliseconds=(1.0, 5.0, 10.0, 50.0, 100.0),

@@ -67,8 +67,14 @@ def served(routes: Iterable[Sequence[int]], n: int) -> np.ndarray:
     return out
 
 
-def search(data: pyvrp.ProblemData, neighbors: Any, budget: Budget, seed: int, start: Routes | None = None) -> pyvrp.Result:
-    """Iterated local search, as ``pyvrp.solve`` does it, with given neighbors; a time limit includes the first solution."""
+def search(
+    data: pyvrp.ProblemData, neighbors: Any, budget: Budget, seed: int, start: Routes | None = None, improve: bool = False
+) -> pyvrp.Result:
+    """Iterated local search, as ``pyvrp.solve`` does it, with given neighbors; a time limit includes the first solution.
+
+    ``start``: routes of clients in place of a random first solution, which is improved by local search; ``improve`` does the same
+    with ``start``.
+    """
     begin = thread_time()
     rng = pyvrp.RandomNumberGenerator(seed=seed)
     local = LocalSearch(data, rng, neighbors, PerturbationManager())
@@ -77,10 +83,9 @@ def search(data: pyvrp.ProblemData, neighbors: Any, budget: Budget, seed: int, s
             local.add_operator(operator(data))
     params = pyvrp.PenaltyParams()
     penalties = pyvrp.PenaltyManager(params.midpoint_penalties(data), params)
-    if start is None:
-        first = local(pyvrp.Solution.make_random(data, rng), penalties.max_cost_evaluator(), exhaustive=True)
-    else:
-        first = pyvrp.Solution(data, start)
+    first = pyvrp.Solution.make_random(data, rng) if start is None else pyvrp.Solution(data, start)
+    if start is None or improve:
+        first = local(first, penalties.max_cost_evaluator(), exhaustive=True)
     algorithm = pyvrp.IteratedLocalSearch(data, penalties, local, first)
     return algorithm.run(budget.stop(begin), collect_stats=False, display=False)
 
@@ -120,15 +125,22 @@ class WaveSolver:
         return [pyvrp.Client(**fixed, prize=prize) for fixed, prize in zip(self.fixed, rounded, strict=True)]
 
     def solve(self, prizes: np.ndarray, budget: Budget, seed: int = 0, start: Routes | None = None) -> Plan:
-        """Prizes (n,) in seconds; negative ones count as 0 in the search, and what they cost is removed from its result."""
+        """Prizes (n,) in seconds; negative ones count as 0 in the search, and what they cost is removed from its result.
+
+        ``start``: routes of positions, from which the first local search begins in place of a random plan.
+        """
         prizes = np.asarray(prizes, float)
         if prizes.shape != (len(self.wave),) or not np.isfinite(prizes).all():
             raise ValueError(f"prizes must be {len(self.wave)} finite numbers, got shape {prizes.shape}.")
         if len(self.wave) == 0:
             return Plan([], 0, 0.0)
         data = self.data.replace(clients=self._clients(prizes))
+        clients = None if start is None else [[position - 1 for position in route] for route in start]
+        if clients is not None and len(clients) > data.num_vehicles:
+            fleet = pyvrp.VehicleType(len(clients), [self.wave.instance.capacity], tw_late=int(self.wave.windows[0, 1]))
+            data = data.replace(vehicle_types=[fleet])
         begin = thread_time()
-        found = search(data, self.neighbors, budget, seed, start)
+        found = search(data, self.neighbors, budget, seed, clients, improve=True)
         seconds = thread_time() - begin
         routes = [[visit.idx + 1 for visit in route if visit.is_client()] for route in found.best.routes()]
         routes = without_losses(self.wave, repaired(self.wave, routes), prizes)

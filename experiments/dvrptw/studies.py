@@ -14,7 +14,7 @@ from experiments.dvrptw.evaluate import evaluate
 from experiments.dvrptw.labels import hindsight
 from experiments.dvrptw.layers import LayerSettings
 from experiments.dvrptw.policies import Policy
-from experiments.dvrptw.settings import Learned, Played, Size, Solved
+from experiments.dvrptw.settings import Calibrated, Learned, Played, Size, Solved
 from experiments.dvrptw.train import Splits, Training, train_all
 from experiments.store import Row, Rows
 
@@ -60,6 +60,11 @@ class Bench:
         return Solved(*vars(self.played).values(), self.size.hindsight)
 
     @property
+    def calibrated(self) -> Calibrated:
+        source, size = self.source, self.size
+        return Calibrated(source.label, source.arrivals, source.customers, size.judge, size.hindsight)
+
+    @property
     def learned(self) -> Learned:
         size = self.size
         more = size.train, size.validation, size.epochs, size.validate, size.labeling, size.model, self.seed
@@ -69,8 +74,13 @@ class Bench:
         """The test days by each policy."""
         return evaluate(self.source, policies, self.test, self.size.judge, self.engine, self.cache, title)
 
-    def training(self, layer: LayerSettings, seed: int) -> Training:
-        return Training(layer, self.size.model, self.size.epochs, seed=self.seed + seed, judge=self.size.validate)
+    def training(self, layer: LayerSettings, seed: int, epochs: int | None = None) -> Training:
+        return Training(layer, self.size.model, epochs or self.size.epochs, seed=self.seed + seed, judge=self.size.validate)
+
+    @property
+    def replayed(self) -> "Bench":
+        """The same with other arrivals: models are trained as ever, and play busier days."""
+        return replace(self, source=replace(self.source, arrivals=self.size.replayed))
 
 
 class Comparison(NamedTuple):
@@ -80,6 +90,7 @@ class Comparison(NamedTuple):
     title: str
     layers: Callable[[Size], list[LayerSettings]]
     x: str
+    epochs: Callable[[Size], int] = lambda size: size.epochs
 
 
 def by_budget(size: Size) -> list[LayerSettings]:
@@ -101,6 +112,27 @@ def by_temperature(size: Size) -> list[LayerSettings]:
     return short + [LayerSettings("heuristic", max(size.milliseconds), temperature=t) for t in size.long_temperatures]
 
 
+def by_choice(size: Size) -> list[LayerSettings]:
+    """As many configurations for every layer: the noise of perturbed ones, the temperature of chains."""
+    if len(size.sigmas) != len(size.choice_temperatures):
+        raise ValueError(f"sigmas must be as many as temperatures, got {size.sigmas} and {size.choice_temperatures}.")
+    out = []
+    for ms in size.choice:
+        for sigma, t in zip(size.sigmas, size.choice_temperatures, strict=True):
+            out += [LayerSettings(kind, ms, sigma=sigma) for kind in ("pfy", "pfy-warm")]
+            out += [LayerSettings(kind, ms, temperature=t) for kind in ("target", "heuristic")]
+    return out
+
+
+def by_replay(size: Size) -> list[LayerSettings]:
+    """Layers that are counted in steps: what the best rows of the other parts are."""
+    return [LayerSettings(kind, steps=size.steps, temperature=t) for kind in ("target", "heuristic") for t in (10.0, 100.0)]
+
+
+CHOSEN = "Noise and temperature chosen on validation"
+CHOSEN = "Noise and temperature chosen on validation"
+CHOICE = Comparison("choice", CHOSEN, by_choice, "milliseconds", lambda size: size.choice_epochs)
+REPLAY = Comparison("replay", "Trained models on busier days", by_replay, "kind")
 COMPARISONS = {
     comparison.name: comparison
     for comparison in (
@@ -118,7 +150,8 @@ def seeds_of(size: Size, layer: LayerSettings) -> range:
 
 def key_of(layer: LayerSettings, seed: int) -> str:
     budget = f"{layer.milliseconds:g} ms" if layer.milliseconds is not None else f"K = {layer.steps}"
-    return f"{layer.kind} | {budget} | t = {layer.temperature:g} | seed {seed}"
+    noise = f" | σ = {layer.sigma:g}" if layer.perturbed and layer.sigma != 1 else ""
+    return f"{layer.kind} | {budget} | t = {layer.temperature:g}{noise} | seed {seed}"
 
 
 def played_row(days: Sequence[Row], **who: Any) -> Row:
@@ -130,13 +163,13 @@ def played_row(days: Sequence[Row], **who: Any) -> Row:
 # --- rows: those that are missing, in parallel ---------------------------------------------------------------------------
 
 
-def learned_rows(bench: Bench, comparison: Comparison, missing: list[str]) -> Rows:
-    """Train and test: a row for each layer and seed."""
+def learned_rows(bench: Bench, comparison: Comparison, missing: list[str], played_by: Bench | None = None) -> Rows:
+    """Train and test: a row for each layer and seed. ``played_by``: the bench with the days to play, if it is another."""
     plans = {key: plan for key, plan in plans_of(bench.size, comparison).items() if key in missing}
-    trainings = [bench.training(layer, seed) for layer, seed in plans.values()]
+    trainings = [bench.training(layer, seed, comparison.epochs(bench.size)) for layer, seed in plans.values()]
     histories = train_all(bench.splits, trainings, bench.models, bench.engine)
     policies = [Policy("network", str(bench.splits.folder(bench.models, training))) for training in trainings]
-    played = bench.play(policies, f"{comparison.name}: test days")
+    played = (played_by or bench).play(policies, f"{comparison.name}: test days")
     return {
         key: learned_row(layer, seed, history, days)
         for (key, (layer, seed)), history, days in zip(plans.items(), histories, played, strict=True)
@@ -181,11 +214,40 @@ def anticipative_rows(bench: Bench, missing: list[str]) -> Rows:
     return {name: {"cost": found[name].cost} for name in missing}
 
 
+def replay_rows(bench: Bench, missing: list[str]) -> Rows:
+    """Models that were trained on days of the usual size play busier ones, as do policies that were not trained here."""
+    busy = bench.replayed
+    simple = [name for name in policy_names(busy) if name in missing]
+    played = busy.play([Policy(name) for name in simple], "replay: policies")
+    rows = {name: played_row(days, policy=name) for name, days in zip(simple, played, strict=True)}
+    return rows | learned_rows(bench, REPLAY, missing, busy)
+
+
+def calibration_rows(bench: Bench, missing: list[str]) -> Rows:
+    """Published days solved as test days are, beside their published costs."""
+    days = [day for day in bench.source.days("train", bench.size.train) if day.name in missing]
+    published = bench.source.published()
+    policy = Policy("greedy" if bench.source.folder is None else "kleopatra")
+    (played,) = evaluate(bench.source, [policy], days, bench.size.judge, bench.engine, bench.cache, "calibration: first routes")
+    starts = [[route for _, route in day["routes"]] for day in played]
+    found = hindsight(bench.source, days, bench.size.hindsight, bench.engine, bench.cache, starts, "calibration")
+    return {day.name: {"cost": found[day.name].cost, "published": published[day.name].cost} for day in days}
+
+
+def calibration_keys(bench: Bench) -> list[str]:
+    """Of the training days, those with a published cost."""
+    published = bench.source.published()
+    return [day.name for day in bench.source.days("train", bench.size.train) if day.name in published]
+
+
 def together(compute: Callable[[list[str]], Rows], keys: Iterable[str]) -> dict[str, Any]:
     """Tasks of a part whose missing rows are computed at once, before the first is asked for."""
     found: Rows = {}
-    tasks = {key: partial(found.pop, key) for key in keys}
-    return {"tasks": lambda settings: tasks, "prepare": lambda missing: found.update(compute(missing))}
+
+    def tasks(settings: Any) -> dict[str, Callable[[], Row]]:
+        return {key: partial(found.pop, key) for key in keys}
+
+    return {"tasks": tasks, "prepare": lambda missing: found.update(compute(missing))}
 
 
 def smaller(size: Size, **changes: Any) -> Size:

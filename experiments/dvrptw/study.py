@@ -1,6 +1,8 @@
 """The parts of the study, its options, and commands that do a step alone."""
 
 import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.display import table
-from experiments.dvrptw import pictures, report, settings, studies
-from experiments.dvrptw.data import Source, find_folder
+from experiments.dvrptw import models, pictures, report, settings, studies
+from experiments.dvrptw.data import Day, Source, find_folder, names_in
 from experiments.dvrptw.engine import Engine
-from experiments.dvrptw.evaluate import Judge
+from experiments.dvrptw.evaluate import Judge, evaluate
 from experiments.dvrptw.instances import write
 from experiments.dvrptw.labels import Labeling, hindsight
 from experiments.dvrptw.layers import LayerSettings
@@ -24,7 +26,8 @@ from experiments.dvrptw.train import train_all
 from experiments.framework import Part, Rows, Study, answered, arguments, run, run_part
 from experiments.store import write_json
 
-NAMES = ("anticipative", "policies", "budget", "starts", "steps", "temperature")
+USUAL = ("anticipative", "policies", "budget", "starts", "steps", "temperature")
+NAMES = ("calibration", *USUAL, "choice", "replay")  # the first, since gaps of the others show it
 
 
 def own_options(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +59,13 @@ def own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", nargs="+", default=None, help="of the commands evaluate and picture: names, or folders of models"
     )
+    parser.add_argument("--instances", type=Path, default=None, help="of the command play: any folder of instances")
+    parser.add_argument("--names", nargs="+", default=None, help="of the command play: parts of names of instances (default: all)")
+    parser.add_argument("--days", nargs="+", type=int, default=[0], help="of the command play: seeds of arrivals")
+    parser.add_argument("--weights", action="store_true", help="of the command average: weights instead of prizes")
+    parser.add_argument("--first", type=int, default=None, help="of the command train: seed of the first weights, for all seeds")
+    parser.add_argument("--sigmas", type=float, nargs="+", default=None, help="of the part choice, as many as --temperatures")
+    parser.add_argument("--temperatures", type=float, nargs="+", default=None, help="of the part choice")
     parser.add_argument("--day", type=int, default=0, help="of the command picture: number of the test day")
 
 
@@ -66,6 +76,9 @@ def bench_of(options: argparse.Namespace) -> studies.Bench:
     names = ("seeds", "epochs", "train", "validation", "test", "arrivals", "steps")
     changes = {name: getattr(options, name) for name in names}
     changes |= {"milliseconds": tuple(options.ms) if options.ms else None, "rare": () if options.ms else None}
+    changes |= {"choice": changes["milliseconds"], "choice_epochs": options.epochs}
+    changes |= {"sigmas": options.sigmas and tuple(options.sigmas)}
+    changes |= {"choice_temperatures": options.temperatures and tuple(options.temperatures)}
     size = studies.smaller(size, **changes, kinds=tuple(options.kinds) if options.kinds else None)
     judge = Judge(options.solver or size.judge.solver, options.iterations or size.judge.iterations)
     solving = Labeling(Budget(seconds=options.seconds)) if options.seconds else None
@@ -93,7 +106,26 @@ def parts(options: argparse.Namespace) -> list[Part]:
         learn, keys = partial(studies.learned_rows, bench, comparison), studies.plans_of(bench.size, comparison)
         tables, figures = (partial(show, out, comparison) for show in (report.learned_tables, report.learned_figures))
         made.append(Part(name, bench.learned, tables=tables, figures=figures, **studies.together(learn, keys)))
+    calibrated = studies.together(partial(studies.calibration_rows, bench), Lazy(partial(studies.calibration_keys, bench)))
+    made.insert(0, Part("calibration", bench.calibrated, tables=report.calibration_tables, **calibrated))
+    choose, keys = partial(studies.learned_rows, bench, studies.CHOICE), studies.plans_of(bench.size, studies.CHOICE)
+    longer = replace(bench.learned, epochs=studies.CHOICE.epochs(bench.size))
+    made.append(Part("choice", longer, tables=partial(report.choice_tables, out), **studies.together(choose, keys)))
+    again = [*studies.policy_names(bench), *studies.plans_of(bench.size, studies.REPLAY)]
+    replayed = replace(bench.learned, arrivals=bench.size.replayed)
+    busier = studies.together(partial(studies.replay_rows, bench), again)
+    made.append(Part("replay", replayed, tables=report.replay_tables, **busier))
     return made
+
+
+class Lazy:
+    """Keys that are read from the data when they are asked for."""
+
+    def __init__(self, keys: Callable[[], list[str]]) -> None:
+        self.keys = keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
 
 
 # --- steps alone ---------------------------------------------------------------------------------------------------------
@@ -144,7 +176,7 @@ def training(options: argparse.Namespace, console: Console) -> None:
     ms = None if options.steps else (options.ms or [10.0])[0]
     kind, noise = (options.kinds or ["heuristic"])[0], {"sigma": options.sigma, "samples": options.samples}
     layer = LayerSettings(kind, ms, options.steps, options.temperature, options.chains, **noise)
-    runs = [bench.training(layer, seed) for seed in range(bench.size.seeds)]
+    runs = [replace(bench.training(layer, seed), first=options.first) for seed in range(bench.size.seeds)]
     for one, history in zip(runs, train_all(bench.splits, runs, bench.models, bench.engine), strict=True):
         spent = sum(epoch["seconds"] for epoch in history["epochs"][1:])
         folder = bench.splits.folder(bench.models, one)
@@ -169,14 +201,55 @@ def generate(options: argparse.Namespace, console: Console) -> None:
         console.print(f"instances/{day.instance}.txt")
 
 
-COMMANDS = {"labels": labels, "evaluate": evaluation, "train": training, "picture": picture, "generate": generate}
-STUDY = Study("dvrptw", "Dynamic vehicle routing, learned.", Path(__file__).parent, NAMES, parts, options=own_options)
+def average(options: argparse.Namespace, console: Console) -> None:
+    """One network of several: their mean prize, or, of runs that began with the same weights, their mean weights."""
+    folders = [Path(word) for word in options.policy or ()]
+    if len(folders) < 2:
+        raise ValueError(f"--policy must name two folders of models at least, got {options.policy}.")
+    members, about = [models.load_single(folder) for folder in folders], {"of": [folder.name for folder in folders]}
+    if options.weights:
+        models.save(models.of_mean_weights(members), options.out, about)
+    else:
+        models.save_ensemble(members, options.out, about)
+    console.print(str(options.out))
+
+
+def play_days(options: argparse.Namespace, console: Console) -> None:
+    """Play days of any folder of instances by some policies, paired by day."""
+    if options.instances is None:
+        raise ValueError("--instances must name a folder of instances (*.txt, *.txt.xz), got none.")
+    bench, words = bench_of(options), options.policy or ["greedy"]
+    source = Source(options.instances, bench.size.arrivals, bench.size.customers)
+    names = [name for name in names_in(options.instances) if not options.names or any(word in name for word in options.names)]
+    days = [Day(name, seed) for seed in options.days for name in names]
+    settings = Played(options.instances.name, source.arrivals, source.customers, tuple(day.name for day in days), bench.size.judge)
+    keyed = {" ".join(policy_of(word).describe().values()): word for word in words}
+
+    def rows(missing: list[str]) -> Rows:
+        policies = [policy_of(keyed[key]) for key in missing]
+        played = evaluate(source, policies, days, bench.size.judge, bench.engine, bench.cache, "days")
+        return {key: studies.played_row(by_day, policy=Path(keyed[key]).name) for key, by_day in zip(missing, played, strict=True)}
+
+    part = Part("played", settings, tables=partial(report.played_tables, len(names)), **studies.together(rows, keyed))
+    run_part(part, options.out, options.fresh, console.print)
+
+
+COMMANDS = {
+    "labels": labels,
+    "evaluate": evaluation,
+    "train": training,
+    "picture": picture,
+    "generate": generate,
+    "average": average,
+    "play": play_days,
+}
+STUDY = Study("dvrptw", "Dynamic vehicle routing, learned.", Path(__file__).parent, NAMES, parts, USUAL, own_options)
 
 
 def parsed(words: list[str] | None = None) -> argparse.Namespace:
     """Learned policies are compared with those that are not."""
     options = arguments(STUDY, words)
-    if set(options.only or ()) - {"anticipative"}:
+    if set(options.only or ()) - {"anticipative", "calibration", "replay"}:
         options.only = ["policies", *options.only]
     return options
 

@@ -21,7 +21,7 @@ from experiments.dvrptw.data import Day, Source
 from experiments.dvrptw.engine import Engine, Task
 from experiments.dvrptw.evaluate import Judge, play, source_arguments
 from experiments.dvrptw.labels import Labeling, anticipative, examples
-from experiments.dvrptw.layers import Layer, LayerSettings, Prepared, make_layer
+from experiments.dvrptw.layers import SOLVERS, Layer, LayerSettings, Prepared, make_layer
 from experiments.dvrptw.models import Architecture, Graph, PrizeModel, graph, save
 from experiments.dvrptw.policies import Policy
 from experiments.dvrptw.solver import Budget
@@ -39,6 +39,7 @@ class Training:
     rate: float = 5e-3
     seed: int = 0
     judge: Judge = field(default_factory=lambda: Judge(iterations=250))  # of validation days
+    first: int | None = None  # seed of the first weights, where runs of several seeds share them; else the run's own
 
     @staticmethod
     def of(values: dict[str, Any]) -> "Training":
@@ -71,7 +72,8 @@ class Splits:
         layer = training.layer
         budget = f"{layer.milliseconds:g}ms" if layer.milliseconds is not None else f"{layer.steps}steps"
         content = json.dumps([asdict(training), self.arguments, version(__name__)], sort_keys=True)
-        name = f"{training.model.kind}-{layer.kind}-{budget}-t{layer.temperature:g}-s{training.seed}"
+        noise = f"-n{layer.sigma:g}" if layer.perturbed else ""
+        name = f"{training.model.kind}-{layer.kind}-{budget}-t{layer.temperature:g}{noise}-s{training.seed}"
         return models / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
@@ -80,7 +82,7 @@ class Run:
 
     def __init__(self, training: Training, graphs: list[Graph], folder: Path) -> None:
         self.training, self.folder = training, folder
-        self.model = PrizeModel(training.model, training.seed)
+        self.model = PrizeModel(training.model, training.seed if training.first is None else training.first)
         self.model.standardize(graphs)
         self.optimizer = torch.optim.Adam(self.model.parameters(), training.rate)
         self.history: list[dict[str, Any]] = []
@@ -165,7 +167,7 @@ def _train(splits: Splits, training: Training, folder: Path, progress: Any) -> N
 def _warm_up(layer: Layer, training: Training, prepared: list[Prepared]) -> None:
     """Compile and set up before anything is timed."""
     for example in prepared:
-        _ = example.solver if training.layer.kind == "pfy" else example.solution
+        _ = example.solver if training.layer.kind in SOLVERS else example.solution
     layer(np.zeros(len(prepared[0].target)), prepared[0], 0)
 
 

@@ -2,32 +2,59 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 from rich.table import Table
 
-from experiments.display import draw_band, seconds, table
+from experiments.display import draw_band, legend_below, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.knapsack.methods import METHODS, Method, Schedule
-from experiments.knapsack.runs import Choice, grouped, key_of, run_row, shown
+from experiments.knapsack.runs import (
+    NOT_LEARNED,
+    Choice,
+    difference,
+    dots,
+    floor,
+    grouped,
+    key_of,
+    learned,
+    least_learned,
+    over_instances,
+    run_row,
+    shown,
+    spread,
+)
 from experiments.knapsack.settings import Settings
 from experiments.knapsack.train import Bench
 from experiments.statistics import student_interval
+from experiments.verdicts import corrected, stated, verdict
+
+# Of gradients, over calls at the same θ (Monte Carlo) in θ, and over batches in the weights.
+NOISE = {
+    "variance": "tr Cov g",
+    "relative_variance": "tr Cov g / ‖E g‖²",
+    "batch_variance": "over batches",
+    "relative_batch_variance": "over batches / ‖E g‖²",
+}
 
 # The best schedule of each method in the part "tune"; those of K = 3000 are used for other K, too.
 TUNED = {
     "ours": Schedule(100, 2.5e-3),
     "ours-3000": Schedule(100, 2.5e-3),
+    "ours-paper": Schedule(100, 2.5e-3),
+    "ours-paper-2t": Schedule(100, 2.5e-3),
     "ours-spo": Schedule(100, 2.5e-3),
     "ours-spo-3000": Schedule(100, 2.5e-3),
     "ours-spo-2000": Schedule(100, 2.5e-3),
     "mse": Schedule(200, 2.5e-3),
     "spo-lp": Schedule(100, 2.5e-3),
-    "pfy-lp": Schedule(100, 2.5e-3),  # not tuned: that of SPO+ and ours
+    "pfy-lp": Schedule(100, 2.5e-3),  # not tuned yet, nor the next two: that of SPO+ and ours
+    "nid-lp": Schedule(100, 2.5e-3),
+    "nce-lp": Schedule(100, 2.5e-3),
 }
 
 
@@ -58,92 +85,130 @@ def groups(rows: Rows) -> list[tuple[str, str, list[Row]]]:
     return sorted(found, key=lambda g: order.index(g[0]) if g[0] in order else len(order))
 
 
-def tables(settings: Settings, rows: Rows) -> list[Table]:
-    columns = ("oracle", "seeds", "test regret", "validation", "best epoch", "train s/epoch", "tr Cov g", "tr Cov g / ‖E g‖²")
-    out = table("Relative regret at the best epoch of validation: mean ± 95 % interval over seeds", "method", *columns)
+def tables(out: Path | None, settings: Settings, rows: Rows) -> list[Table]:
+    columns = ("oracle", "seeds", "test regret", "validation", "best epoch", "train s/epoch", *NOISE.values())
+    made = table("Relative regret at the best epoch of validation: mean ± 95 % interval over seeds", "method", *columns)
+    least = least_learned(out, rows)
     for name, _, runs in groups(rows):
         test, validation = (shown(r[k] for r in runs) for k in ("test", "best_validation"))
+        test += "" if learned(runs, least) else f" ({NOT_LEARNED})"
         epoch = f"{np.mean([r['best_epoch'] for r in runs]):.0f}"
-        noise = [f"{last(runs, k):.3g}" for k in ("variance", "relative_variance")]
+        noise = [noted(last(runs, k)) for k in NOISE]
         spent = seconds(float(np.mean([r["seconds_epoch"] for r in runs])))
-        out.add_row(f"{name}: {METHODS[name].title}", METHODS[name].oracle, str(len(runs)), test, validation, epoch, spent, *noise)
-    return [out, *versus(rows)]
+        made.add_row(f"{name}: {METHODS[name].title}", METHODS[name].oracle, str(len(runs)), test, validation, epoch, spent, *noise)
+    return [made, *versus(rows, least)]
 
 
-def versus(rows: Rows) -> list[Table]:
-    """Ours less each other method, over the seeds that both have, and how much longer an epoch of the other takes."""
-    runs = {name: {r["seed"]: r for r in found} for name, _, found in groups(rows)}
+def versus(rows: Rows, least: float | None = None) -> list[Table]:
+    """Ours less each other method, the strongest first, with the word for it, and how much longer an epoch of the other takes.
+
+    Pairs are seeds that both have and, where rows hold them, instances. What did not learn is not counted as beaten.
+    """
+    runs = {name: found for name, _, found in groups(rows)}
     ours = [name for name in runs if name.startswith("ours")]
+    others = sorted((name for name in runs if name not in ours), key=lambda name: spread(runs[name], "test").mean)
     if not ours:
         return []
-    out = table("Test regret less that of another method, paired by seed; time of its epoch over ours", "method", *ours)
-    for other in runs:
-        if other not in ours:
-            out.add_row(other, *(compared(runs[name], runs[other]) for name in ours))
+    over = "seed and instance" if all(over_instances(found, found) for found in runs.values()) else "seed, not by instance"
+    out = table(f"Test regret less that of another method, paired by {over}; time of its epoch over ours", "method", *ours)
+    for other in others:
+        if learned(runs[other], least):
+            out.add_row(other, *(compared(runs[name], runs[other], len(ours)) for name in ours))
+        else:
+            out.add_row(f"{other} ({NOT_LEARNED})", *("not counted" for _ in ours))
     return [out]
 
 
-def compared(ours: dict[int, Row], other: dict[int, Row]) -> str:
-    """Difference of the test regrets of two methods, by seed, and ratio of their times."""
-    both = sorted(ours.keys() & other.keys())
+def compared(ours: list[Row], other: list[Row], rows: int = 1) -> str:
+    """Difference of the test regrets of two methods with its verdict, and ratio of their times.
+
+    Where that would be another one if it were the best of so many rows, it is said.
+    """
+    both = {r["seed"] for r in ours} & {r["seed"] for r in other}
     if not both:
         return "–"
-    difference, half = student_interval(ours[s]["test"] - other[s]["test"] for s in both)
-    ratio = np.mean([other[s]["seconds_epoch"] / ours[s]["seconds_epoch"] for s in both])
-    return f"{difference:+.3f}{'' if np.isnan(half) else f' ±{half:.3f}'}, {ratio:.3g}×"
+    ratio = np.mean([b["seconds_epoch"] / a["seconds_epoch"] for a in ours for b in other if a["seed"] == b["seed"]])
+    word, as_best = verdict(difference(ours, other)), verdict(difference(ours, other, corrected(rows)))
+    more = "" if word != "ahead" or word == as_best else f" ({as_best} as the best of {rows})"
+    return f"{stated(difference(ours, other), digits=3)}{more}, {ratio:.3g}×"
+
+
+def noted(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.3g}"
 
 
 def last(runs: list[Row], column: str) -> float:
     """Mean over seeds at the last probe of each run."""
-    ends = [[v for v in r[column] if v is not None][-1:] for r in runs]
+    ends = [[v for v in r.get(column, ()) if v is not None][-1:] for r in runs]
     return float(np.mean([v for end in ends for v in end])) if any(ends) else float("nan")
 
 
-def bars(axes: Any, rows: Rows, column: str, **labels: Any) -> None:
-    """A bar for each method with its interval."""
-    names = [name for name, _, _ in groups(rows)]
-    pairs = [student_interval(r[column] for r in runs) for _, _, runs in groups(rows)]
-    axes.barh(range(len(names)), [m for m, _ in pairs], xerr=[0 if np.isnan(h) else h for _, h in pairs], color="C0", alpha=0.7)
-    axes.set(yticks=range(len(names)), yticklabels=names, **labels)
-    if labels.get("xscale") == "log":
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
-    axes.invert_yaxis()
-    axes.grid(alpha=0.3, axis="x")
+def titled(name: str, of_limit: bool) -> str:
+    """Of a method in words; without its K where a limit of time stands in its place."""
+    title = METHODS[name].title
+    return title.partition(", K =")[0] if of_limit else title
 
 
-def curves(axes: Any, rows: Rows, column: str, **labels: Any) -> None:
+def methods_dots(
+    axes: Any, rows: Rows, column: str, least: float | None, worst: float | None = None, of_limit: bool = False, **labels: Any
+) -> None:
+    """A dot for each method with its interval; those that did not learn are gray, and said so."""
+    found, colors = {}, {}
+    for name, _, runs in groups(rows):
+        title = titled(name, of_limit)
+        if not learned(runs, least):
+            title += f"\n({NOT_LEARNED})"
+            colors[title] = "0.6"
+        found[title] = spread(runs, column)
+    dots(axes, found, colors, **labels)
+    if worst is not None and colors:
+        axes.axvline(worst, color="0.4", ls=":", lw=1)
+        axes.text(worst, 1.01, "one decision for all", fontsize=7, color="0.4", ha="center", transform=axes.get_xaxis_transform())
+
+
+def curves(axes: Any, rows: Rows, column: str, of_limit: bool = False, **labels: Any) -> None:
     """A curve for each method along training; what has no variance is left out."""
     for name, _, runs in groups(rows):
+        if any(column not in r for r in runs):  # of a run before it was measured
+            continue
         epochs = [e for e, v in zip(runs[0]["epoch"], runs[0][column], strict=True) if v is not None]
         values = np.array([[v for v in r[column] if v is not None] for r in runs])
         if values.size and (values > 0).all():
             pairs = [student_interval(v) for v in values.T]
             mean, half = (np.nan_to_num(np.array(part)) for part in zip(*pairs, strict=True))
-            draw_band(axes, epochs, mean, half, label=name, marker=".")
+            draw_band(axes, epochs, mean, half, label=titled(name, of_limit), marker=".")
     axes.set(xlabel="epoch", **labels)
     axes.grid(alpha=0.3)
-    if axes.lines:
-        axes.legend(fontsize="x-small")
 
 
-def figures(settings: Settings, rows: Rows, name: str = "benchmark") -> dict[str, Figure]:
-    paper, panels = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-    bars(panels[0], rows, "test", xlabel="test relative regret")
-    bars(panels[1], rows, "seconds_epoch", xlabel="training, seconds per epoch", xscale="log")
-    curves(panels[2], rows, "variance", ylabel="variance of the gradient in θ", yscale="log")
-    more, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+def three_panels(rows: Rows, least: float | None, worst: float | None, of_limit: bool = False) -> Figure:
+    """Regret, time and variance, as in the paper's figure."""
+    count = len(groups(rows))
+    figure, panels = plt.subplots(1, 3, figsize=(13, 2.2 + 0.34 * count), layout="constrained", width_ratios=(1, 1, 1.1))
+    methods_dots(panels[0], rows, "test", least, worst, of_limit, xlabel="test relative regret")
+    methods_dots(panels[1], rows, "seconds_epoch", least, None, of_limit, xlabel="training, seconds per epoch", xscale="log")
+    panels[1].set_yticklabels([])
+    noise = "variance of the gradient in θ\n(Monte Carlo, at fixed θ)"
+    curves(panels[2], rows, "variance", of_limit, ylabel=noise, yscale="log")
+    legend_below(figure, panels[2], 3)
+    return figure
+
+
+def figures(out: Path | None, settings: Settings, rows: Rows, name: str = "benchmark") -> dict[str, Figure]:
+    more, panels = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained")
     curves(panels[0], rows, "validation", ylabel="validation relative regret")
     curves(panels[1], rows, "relative_variance", ylabel="variance / ‖mean gradient‖²", yscale="log")
-    return {name: paper, f"{name}_training": more}
+    curves(panels[2], rows, "relative_batch_variance", ylabel="the same over batches, in the weights", yscale="log")
+    legend_below(more, panels[0], 3)
+    return {name: three_panels(rows, least_learned(out, rows), floor(out)), f"{name}_training": more}
 
 
-def part(bench: Bench, choice: Choice) -> Part:
-    return Part("benchmark", bench.settings, lambda _: tasks(bench, choice), tables, figures, prepare=bench.label)
+def part(bench: Bench, choice: Choice, out: Path | None = None) -> Part:
+    """``out``: folder that may have the part "floor"."""
+    shows = partial(tables, out), partial(figures, out)
+    return Part("benchmark", bench.settings, lambda _: tasks(bench, choice), *shows, prepare=bench.label)
 
 
-def tuned_part(bench: Bench, choice: Choice) -> Part:
-    return Part(
-        "tuned", bench.settings, lambda _: tuned_tasks(bench, choice), tables, partial(figures, name="tuned"), prepare=bench.label
-    )
+def tuned_part(bench: Bench, choice: Choice, out: Path | None = None) -> Part:
+    shows = partial(tables, out), partial(figures, out, name="tuned")
+    return Part("tuned", bench.settings, lambda _: tuned_tasks(bench, choice), *shows, prepare=bench.label)

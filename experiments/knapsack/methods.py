@@ -85,18 +85,24 @@ def method(name: str, title: str, oracle: str, **options: Any) -> Callable:
 # --- ours ----------------------------------------------------------------------------------------------------------------
 
 
-def knapsack(context: Context, moves: tuple[str, ...] = ("swap", "flip")) -> mg.problems.Knapsack:
-    return mg.problems.Knapsack(context.instances.weights, context.instances.capacities, moves=moves)
+def knapsack(context: Context, moves: tuple[str, ...] = ("swap", "flip"), beta: float | None = None) -> mg.problems.Knapsack:
+    return mg.problems.Knapsack(context.instances.weights, context.instances.capacities, moves=moves, beta=beta)
 
 
 CHAIN = {"temperature": 1.0, "moves": ("swap", "flip"), "estimator": "mean"}
+PAPERS = {**CHAIN, "moves": ("swap", "guided swap", "guided flip")}  # the paper's mixture; it has β = 1
 
 
 @method("ours", "local search, K = 10,000", "chain", steps=10_000, **CHAIN)
 @method("ours-3000", "local search, K = 3000", "chain", steps=3000, **CHAIN)
-def local_search(context: Context, steps: int, temperature: float, moves: tuple[str, ...], estimator: str) -> Loss:
+@method("ours-paper", "local search, the paper's mixture, β = 1, K = 3000", "chain", steps=3000, **PAPERS, beta=1.0)
+@method("ours-paper-2t", "local search, the paper's mixture, β = 2t, K = 3000", "chain", steps=3000, **PAPERS, beta=2.0)
+def local_search(
+    context: Context, steps: int, temperature: float, moves: tuple[str, ...], estimator: str, beta: float | None = None
+) -> Loss:
     """Fenchel-Young loss of chains that start at the label: it sees no values."""
-    layer = mg.torch.LocalSearchLayer(knapsack(context, moves), steps, temperature, estimator=estimator, seed=context.seed)
+    problem = knapsack(context, moves, beta)
+    layer = mg.torch.LocalSearchLayer(problem, steps, temperature, estimator=estimator, seed=context.seed)
     loss = mg.torch.FenchelYoungLoss(layer)
     return lambda predicted, batch: loss(predicted, batch.labels.to(torch.uint8))
 

@@ -58,7 +58,7 @@ class Training:
 class Sweep:
     """Limits of the layer in milliseconds, limits of ``mg.solve`` and the solvers, and the number of instances for these."""
 
-    limits: tuple[float, ...] = (0.1, 1.0, 10.0, 50.0, 100.0)
+    limits: tuple[float, ...] = (0.1, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0)
     solves: tuple[float, ...] = (1.0, 10.0, 50.0)
     instances: int = 100
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from experiments.display import seconds, table
+from experiments.display import legend_below, seconds, table
 from experiments.framework import Part, Row, Rows, Tasks
 from experiments.knapsack.runs import Choice
 from experiments.knapsack.settings import SOLVERS, Settings
@@ -64,7 +64,7 @@ def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:
             axes.plot(*zip(*sorted(points), strict=True), "o-", label=solver)
     axes.set(xscale="log", yscale="log", xlabel="processor time of a solve, ms", ylabel="value lost against labels")
     axes.grid(alpha=0.3)
-    axes.legend()
+    legend_below(figure, axes)
     return {"solve": figure}
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from experiments.framework import Part, Study
@@ -33,24 +34,34 @@ def chosen_size(full: bool, solver: str, data_seed: int, epochs: int | None = No
 
 def parts(options: argparse.Namespace) -> list[Part]:
     """Imports PyTorch and PyEPO here, so that --help is fast."""
-    from experiments.knapsack import benchmark, solve, sweep, tune
+    from experiments.knapsack import ablation, benchmark, floor, solve, sweep, tune
     from experiments.knapsack.methods import METHODS
     from experiments.knapsack.runs import Choice, unknown_methods
     from experiments.knapsack.train import Bench
 
     unknown_methods(options.methods or ())
     size = chosen_size(options.full, available(options.solver), options.seed, options.epochs)
-    bench, seeds = Bench(size, options.mip_limit, options.workers), tuple(options.seeds or range(size.seeds))
-    made = (benchmark.part, benchmark.tuned_part, tune.part, sweep.part, solve.part)
+    bench = Bench(size, options.mip_limit, options.workers)
+    out = options.out
+    made = (
+        partial(benchmark.part, out=out),
+        partial(benchmark.tuned_part, out=out),
+        tune.part,
+        partial(sweep.part, out=out),
+        solve.part,
+        ablation.part,
+        floor.part,
+    )
 
     def choice(part: str) -> Choice:
         usual = [n for n, m in METHODS.items() if (n not in SLOW and m.oracle != "mip") or part in ALL]
         mip = [n for n, m in METHODS.items() if m.oracle == "mip" and options.mip]
+        seeds = tuple(options.seeds or range(10 if part == "ablation" else size.seeds))
         return Choice(tuple(dict.fromkeys(options.methods or [*usual, *mip])), seeds, tuple(options.limits))
 
     return [make(bench, choice(name)) for name, make in zip(NAMES, made, strict=True)]
 
 
-NAMES = ("benchmark", "tuned", "tune", "sweep", "solve")
+NAMES = ("benchmark", "tuned", "tune", "sweep", "solve", "ablation", "floor")
 ABOUT = "Decision-focused learning on the multi-dimensional knapsack."
 STUDY = Study("knapsack", ABOUT, Path(__file__).parent, NAMES, parts, NAMES[:1], own_options)

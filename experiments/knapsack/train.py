@@ -17,6 +17,7 @@ from experiments.knapsack.data import FOLDER, Examples, Instances, load
 from experiments.knapsack.methods import Batch, Context, Loss, Method, Schedule
 from experiments.knapsack.settings import Limited, Settings, Size
 from experiments.knapsack.solvers import Pool
+from experiments.statistics import rounded
 
 NAN = float("nan")
 CHECKS = 20  # validations in a run, however long
@@ -82,11 +83,19 @@ def network(inputs: int, hidden: int, outputs: int) -> nn.Module:
 
 def regret(net: nn.Module, examples: Examples, pool: Pool, decide: Limited) -> float:
     """Value lost against the labels, relative to theirs: Σ ⟨c, y − ŷ⟩ / Σ ⟨c, y⟩, as PyEPO has it."""
+    return float(regrets(predicted(net, examples), examples, pool, decide).mean())
+
+
+def predicted(net: nn.Module, examples: Examples) -> np.ndarray:
+    """Values (n, d)."""
     with torch.no_grad():
-        theta = net(tensor(examples.features)).double().numpy()
+        return net(tensor(examples.features)).double().numpy()
+
+
+def regrets(theta: np.ndarray, examples: Examples, pool: Pool, decide: Limited) -> np.ndarray:
+    """(n,): what is lost on each instance by decisions for values θ, over the mean value of the labels; regret is their mean."""
     decisions, _ = pool.solve(decide.solver, decide.limit, theta)
-    best = examples.objectives.sum()
-    return float((best - (examples.costs * decisions).sum()) / best)
+    return (examples.objectives - (examples.costs * decisions).sum(1)) / examples.objectives.mean()
 
 
 def gradient_noise(net: nn.Module, loss: Loss, data: tuple[Tensor, Batch], repeats: int) -> tuple[float, float]:
@@ -97,6 +106,21 @@ def gradient_noise(net: nn.Module, loss: Loss, data: tuple[Tensor, Batch], repea
     g = torch.stack(calls).double()
     variance = float(g.var(0).sum(1).mean())
     square = float((g.mean(0) ** 2).sum(1).mean()) - variance / repeats  # without the share of noise in ‖mean‖²
+    return variance, variance / square if square > 0 else NAN
+
+
+def batch_noise(net: nn.Module, loss: Loss, batches: list[tuple[Tensor, Batch]]) -> tuple[float, float]:
+    """Over different batches, a call each: tr Cov(g) of the gradient in the weights, and the same over ‖mean g‖².
+
+    What a step of the optimizer sees: that examples differ, and the noise of :func:`gradient_noise`, divided by the batch.
+    """
+    if len(batches) < 2:
+        return NAN, NAN
+    weights = list(net.parameters())
+    calls = [torch.cat([p.flatten() for p in torch.autograd.grad(loss(net(x), batch), weights)]) for x, batch in batches]
+    g = torch.stack(calls).double()
+    variance = float(g.var(0).sum())
+    square = float((g.mean(0) ** 2).sum()) - variance / len(g)
     return variance, variance / square if square > 0 else NAN
 
 
@@ -129,10 +153,15 @@ def train(bench: Bench, method: Method, seed: int, test: bool = True) -> dict[st
     net, schedule, optimizer, fall = prepare(bench, method, seed)
     loss, data, generator = method.loss(bench.context(seed)), Tensors(instances.train), torch.Generator().manual_seed(seed)
     probe = data.rows(torch.arange(min(settings.batch, len(data.features))))
-    lists: dict[str, list[float]] = {"train_seconds": [], "validation": [], "variance": [], "relative_variance": []}
+    names = ("train_seconds", "validation", "variance", "relative_variance", "batch_variance", "relative_batch_variance")
+    lists: dict[str, list[float]] = {name: [] for name in names}
+    every_batch = torch.arange(len(data.features)).split(settings.batch)
+    some = [data.rows(index) for index in every_batch if len(index) == len(every_batch[0])][: settings.repeats]
     best, state, every = np.inf, {}, math.ceil(schedule.epochs / CHECKS)
     for epoch in range(1, schedule.epochs + 1):
-        noise = gradient_noise(net, loss, probe, settings.repeats) if test and epoch in settings.probes else (NAN, NAN)
+        noise = (NAN,) * 4
+        if test and epoch in settings.probes:
+            noise = (*gradient_noise(net, loss, probe, settings.repeats), *batch_noise(net, loss, some))
         spent = one_epoch(net, optimizer, loss, data.shuffled(settings.batch, generator))
         if fall:
             fall.step()
@@ -143,9 +172,14 @@ def train(bench: Bench, method: Method, seed: int, test: bool = True) -> dict[st
         if value < best:
             best, state = value, {k: v.clone() for k, v in net.state_dict().items()}
     net.load_state_dict(state)
-    out = {"best_epoch": int(np.nanargmin(lists["validation"])) + 1, "best_validation": best, "seconds_epoch": median(lists)}
+    out: dict[str, Any] = {
+        "best_epoch": int(np.nanargmin(lists["validation"])) + 1,
+        "best_validation": best,
+        "seconds_epoch": median(lists),
+    }
     if test:
-        out["test"] = regret(net, instances.test, bench.pool, settings.decide)
+        lost = regrets(predicted(net, instances.test), instances.test, bench.pool, settings.decide)
+        out |= {"test": float(lost.mean()), "test_by_instance": rounded(lost)}
     return {**out, "epoch": list(range(1, schedule.epochs + 1)), **lists}
 
 

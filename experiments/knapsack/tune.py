@@ -10,7 +10,7 @@ from rich.table import Table
 
 from experiments.display import seconds, table
 from experiments.framework import Part, Rows, Tasks
-from experiments.knapsack.methods import METHODS, Method, Schedule
+from experiments.knapsack.methods import METHODS, PAPERS, Method, Schedule
 from experiments.knapsack.runs import Choice, grouped, key_of, run_row, shown
 from experiments.knapsack.settings import Settings
 from experiments.knapsack.train import Bench
@@ -18,9 +18,8 @@ from experiments.statistics import student_interval
 
 OFFSET = 100  # training seeds of their own
 STEPS, TEMPERATURES = (1000, 3000, 10_000), (0.5, 1.0, 2.0)
-GUIDED = ("swap", "guided swap", "guided flip")  # the paper's mixture
 EPOCHS, RATES = (40, 60, 100), (2.5e-3, 5e-3)
-SCHEDULED = ("ours-3000", "ours-spo-3000", "mse", "spo-lp")  # not PFY on LPs, whose epochs take longest
+SCHEDULED = ("ours-3000", "ours-spo-3000", "mse", "spo-lp", "pfy-lp", "nid-lp", "nce-lp")
 
 
 def variant(name: str, schedule: Schedule | None = None, **options: Any) -> tuple[str, Method]:
@@ -34,7 +33,7 @@ def variants() -> Iterator[tuple[str, Method]]:
         for steps in STEPS:
             for t in TEMPERATURES:
                 yield variant(name, steps=steps, temperature=t)
-        yield variant(name, steps=3000, moves=GUIDED)
+        yield variant(name, steps=3000, moves=PAPERS["moves"])
         yield variant(name, steps=3000, estimator="recycled")
     for t in TEMPERATURES:
         yield variant("ours-regret", temperature=t)

@@ -17,6 +17,7 @@ from experiments.recovery.exact_minimizers import inside_parity_class, interior,
 from experiments.recovery.learn import SETS, Condition, instances, learn, squared_distance, target_mean
 from experiments.recovery.sizes import Sizes
 from experiments.statistics import mean_and_half_width, rounded
+from experiments.verdicts import Interval, paired, verdict
 
 METRICS = ("loss", "excess", "distance")
 REDUCIBLE = ("cube {6}", "small cube {2}")
@@ -71,30 +72,49 @@ def panel(key: str) -> str:
     return key.split(" | ")[0]
 
 
-def differences(rows: Rows) -> dict[str, tuple[float, float]]:
-    """Mean and half-width of the distance minus that of the curve before in the panel, on the same instances."""
-    out, before = {}, ""
+def differences(rows: Rows) -> dict[str, Interval]:
+    """The distance minus that of the curve before in the panel, on the same instances."""
+    out: dict[str, Interval] = {}
+    before = ""
     for key, row in rows.items():
         if before and panel(before) == panel(key):
             both = min(len(row["tail_distance"]), len(rows[before]["tail_distance"]))
-            change = np.subtract(row["tail_distance"][:both], rows[before]["tail_distance"][:both])
-            mean, half = mean_and_half_width(change)
-            out[key] = float(mean), float(half)
+            out[key] = paired(np.subtract(row["tail_distance"][:both], rows[before]["tail_distance"][:both]))
         before = key
     return out
 
 
+def ratios(rows: Rows) -> dict[str, Interval]:
+    """The mean log of the distance over that of the curve before, on the same instances: one that lies far off counts as any."""
+    out: dict[str, Interval] = {}
+    before = ""
+    for key, row in rows.items():
+        if before and panel(before) == panel(key):
+            both = min(len(row["tail_distance"]), len(rows[before]["tail_distance"]))
+            out[key] = paired(np.log(row["tail_distance"][:both]) - np.log(rows[before]["tail_distance"][:both]))
+        before = key
+    return out
+
+
+def times(logarithm: Interval) -> str:
+    """A ratio with its interval; verdicts are those of differences."""
+    mean, low, high = np.exp(logarithm)
+    return f"{mean:.3g} ({low:.3g} – {high:.3g})"
+
+
 def tables(ablation: Ablation, settings: Settings, rows: Rows) -> Iterator[Table]:
     """Distances to θ₀ and excess risks over the last tenth of the updates, with 95 % intervals."""
-    out, change = Table(title=f"Adam: {ablation.title}"), differences(rows)
+    out, change, ratio = Table(title=f"Adam: {ablation.title}"), differences(rows), ratios(rows)
     limited = any("exists" in row for row in rows.values())
-    headers = ["‖θ̂ − θ₀‖²", "median", "minus row above", "L(θ̂) − L(θ₀)"] + ["θ* exists", "‖θ* − θ₀‖²"] * limited
+    headers = ["‖θ̂ − θ₀‖²", "median", "minus row above, paired", "over row above, paired", "L(θ̂) − L(θ₀)"]
+    headers += ["θ* exists", "‖θ* − θ₀‖²"] * limited
     for header in ["", "", *headers]:
         out.add_column(header, no_wrap=True)
     for key, row in rows.items():
         changed = change.get(key)
         cells = [shown(row["tail_distance"]), f"{np.median(row['tail_distance']):.3g}"]
-        cells += ["{:+.2g} ± {:.1g}".format(*changed) if changed else "", "{:.3g} ± {:.1g}".format(*row["tail_excess"])]
+        minus = f"{changed.mean:+.2g} ± {changed.half:.1g}: {verdict(changed)}" if changed else ""
+        cells += [minus, times(ratio[key]) if changed else "", "{:.3g} ± {:.1g}".format(*row["tail_excess"])]
         if "exists" in row:
             cells += [f"{np.mean(row['exists']):.0%}", shown(row["limit"]) if len(row["limit"]) > 1 else "–"]
         name, label = key.split(" | ")
@@ -143,7 +163,7 @@ def draw(rows: Rows, best: dict[str, float], panels: dict[str, list[str]]) -> Fi
         column[2].set(yscale="log", xlabel="update n")
         for axis, metric in ((column[0], "distance"), (column[2], "excess")):
             axis.set_ylim(bottom=0.3 * min(min(rows[key][metric]) for key in keys))
-        column[0].legend(fontsize=6)
+        column[2].legend(loc="upper center", bbox_to_anchor=(0.5, -0.35), ncols=2, fontsize=6, frameon=False)
     for axis, text in zip(axes[:, 0], ("squared distance to θ₀", "loss", "excess of the loss"), strict=True):
         axis.set_ylabel(text)
     return figure

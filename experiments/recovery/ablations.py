@@ -52,6 +52,18 @@ def start(sizes: Sizes) -> Curves:
     }
 
 
+def settled(sizes: Sizes) -> Curves:
+    """Part 3 without the noise of Adam: many chains, and a rate that falls to 0, so that what is left is the bias of starts."""
+    return {
+        f"{s}, K = {k} | {word}": replace(
+            base(s, sizes), steps=k, start=word, chains=sizes.settled_chains, rate=sizes.settled_rate, falling=True
+        )
+        for s in BOTH
+        for k in sizes.settled_steps
+        for word in ("random", "persistent", "data")
+    }
+
+
 def observations(sizes: Sizes) -> Curves:
     """Part 4: N observations, that is the empirical risk L_N."""
     return {f"{s} | N = {n}": replace(base(s, sizes), observations=n) for s in BOTH for n in sizes.observations}
@@ -82,6 +94,7 @@ ABLATIONS = (
     Ablation("steps", "number of steps K", steps, lambda c: "steps"),
     Ablation("chains", "number of chains C", chains, lambda c: f"chains_K{c.steps}"),
     Ablation("start", "start of the chains", start, lambda c: {"hypercube": "start_hypercube"}.get(c.set, "start_top_k")),
+    Ablation("settled", "start of the chains, without the noise of Adam", settled, lambda c: "settled"),
     Ablation("observations", "number of observations N", observations, lambda c: "observations", shared_objective=False),
     Ablation("mixtures", "mixtures of neighborhoods", mixtures, lambda c: f"mixtures_K{c.steps}"),
 )

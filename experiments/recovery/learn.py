@@ -34,6 +34,7 @@ class Condition:
     instances: int = 100
     updates: int = 1000
     temperature: float = 1.0
+    falling: bool = False  # the rate falls to 0 as half a cosine
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,16 @@ def learn(condition: Condition, seed: int) -> Curves:
                 problem, theta, steps=condition.steps, chains=condition.chains, start=start, temperature=t, trace=0,
                 seed=seed, call=n,
             )  # fmt: skip
+            adam.rate = condition.rate * share(n, condition)
             theta = theta + adam.step(chain.mean - mean)
     loss, expected, distance = np.array(recorded).swapaxes(0, 1)
     best = risk(problem, theta0, mg.exact.marginals(problem, theta0, t), t)
     return Curves(points, loss, expected - best, distance)
+
+
+def share(n: int, condition: Condition) -> float:
+    """Of the learning rate, at update n."""
+    return 0.5 * (1 + np.cos(np.pi * n / condition.updates)) if condition.falling else 1.0
 
 
 def mix(a: int, b: int) -> int:

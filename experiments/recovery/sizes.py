@@ -20,6 +20,9 @@ class Sizes:
     chains: tuple[int, ...] = (1, 10, 100)
     chain_steps: tuple[int, ...] = (100, 1000)
     start_steps: tuple[int, ...] = (10, 100, 1000)
+    settled_steps: tuple[int, ...] = (100, 1000)
+    settled_chains: int = 30
+    settled_rate: float = 0.1  # at first; it falls to 0
     observations: tuple[int, ...] = (10, 100, 1000, 10_000)
     mixture_steps: tuple[int, ...] = (10, 1000)
     # trajectories on the square
@@ -48,6 +51,8 @@ QUICK = Sizes(
     chains=(1, 10),
     chain_steps=(10, 100),
     start_steps=(10, 100),
+    settled_steps=(100,),
+    settled_chains=10,
     observations=(10, 100, 1000),
     mixture_steps=(10, 200),
     trajectories=50,
