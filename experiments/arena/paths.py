@@ -9,7 +9,7 @@ import movegrad as mg
 from experiments.arena.board import Board, Examples, Linear, Relaxation
 
 SIDE = 5
-TRAIN, VALID, TEST = 500, 500, 1000
+ALL, TRAIN, VALID, TEST = 2000, 500, 500, 250
 
 
 class AllPaths:
@@ -32,10 +32,10 @@ class AllPaths:
 
 
 def board(seed: int, cache: Path | None = None) -> Board:
-    """2000 examples with 5 features, no noise: 500 to train and to validate, 1000 to test; a linear map, Adam with 0.01."""
+    """2000 examples with 5 features, no noise: 500 to train and to validate, 250 of the others to test; Adam with 0.01."""
     from pyepo.data.shortestpath import genData
 
-    x, cost = genData(TRAIN + VALID + TEST, 5, (SIDE, SIDE), deg=8, noise_width=0.0, seed=seed)
+    x, cost = genData(ALL, 5, (SIDE, SIDE), deg=8, noise_width=0.0, seed=seed)
     problem = mg.problems.ShortestPath((SIDE, SIDE))
     exact, theta = AllPaths(problem), -np.asarray(cost, float)
     order = np.random.default_rng(seed).permutation(len(x))
@@ -59,7 +59,7 @@ def board(seed: int, cache: Path | None = None) -> Board:
         name="shortest path 5 × 5",
         train=train,
         valid=examples(slice(TRAIN, TRAIN + VALID)),
-        test=examples(slice(TRAIN + VALID, None)),
+        test=examples(slice(TRAIN + VALID, TRAIN + VALID + TEST)),
         labels=exact.arcs[which],
         solutions=exact.solutions[which],
         problem=problem,
