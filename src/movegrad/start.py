@@ -1,15 +1,15 @@
 """Where chains begin. A start is a word, an array of solutions, or any callable ``request → solutions``.
 
-=============== ======================================================================================================
-word            the chain begins at
-=============== ======================================================================================================
-``"random"``    a draw from the set (uniform, unless the problem says otherwise), or the problem's own solution
-``"greedy"``    what the problem's ``greedy`` builds for θ, else as ``"random"``
-``"target"``    the observation of its example (the default of conditional learning)
-``"heuristic"`` that observation, improved for θ by the problem's own local search (``improve``); see :class:`Heuristic`
-``"data"``      a uniformly drawn observation (contrastive divergence)
+================ ======================================================================================================
+word             the chain begins at
+================ ======================================================================================================
+``"random"``     a draw from the set (uniform, unless the problem says otherwise), or the problem's own solution
+``"greedy"``     what the problem's ``greedy`` builds for θ, else as ``"random"``
+``"target"``     the observation of its example (the default of conditional learning)
+``"heuristic"``  that observation, improved for θ by the problem's own local search (``improve``); see :class:`Heuristic`
+``"data"``       a uniformly drawn observation (contrastive divergence)
 ``"persistent"`` where the chain of the same example and number ended in the call before; at first a uniform draw
-=============== ======================================================================================================
+================ ======================================================================================================
 """
 
 import warnings

@@ -11,7 +11,7 @@ the other, from whichever threads they come; copies of a layer go on from the sa
   worker, which is another one in every worker and epoch and depends on ``torch.manual_seed``. For numbers that do not depend on how
   many workers there are, give ``index`` (the position of the example) and ``call`` (the epoch).
 * Processes of distributed training: examples without an ``index`` are numbered from rank · 2⁴⁰ on, so that ranks never share draws;
-  with one, the number of an example in the data set, draws do not depend on the rank (docs/scale.md).
+  with one, the number of an example in the data set, draws do not depend on the rank (docs/guides/scale.md).
 * ``torch.utils.checkpoint`` runs a segment again in the backward pass: a layer in it does not draw anew.
 * ``torch.compile`` and ``torch.func`` give the same numbers (movegrad/_torch_ops.py).
 

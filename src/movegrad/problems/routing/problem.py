@@ -183,7 +183,7 @@ class PrizeCollectingVRPTW(RoutingProblem):
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix on the dynamic VRPTW. The moves are
-    corrected: see ``docs/routing.md``.
+    corrected: see ``docs/problems/routing.md``.
 
     Examples
     --------
