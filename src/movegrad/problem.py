@@ -25,7 +25,7 @@ of a move            arguments                      returns
 ``feasible``         data, state, move              is y' in the set? Asked only for a proposal that the coin accepted
 ``apply``            data, state, move              nothing: turns the state into y'
 ``applicable_after`` data, state, move              the value of ``applicable`` at y'
-``apply_if``         data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, and nothing at all if it is 0, without a
+``apply_if``         data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, nothing at all if it is 0, without a
                                                     branch. For moves so small that a branch which cannot be predicted is most of
                                                     a step; not used beside ``feasible`` or ``score``
 ``score``            data, theta, state, move       ⟨θ, T(y') − T(y)⟩, without going through the changes: for moves that change
