@@ -78,6 +78,11 @@ def test_pictures_can_be_written(run, tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_notebook_shows_a_picture_without_pyplot(run):
+    assert mg.plot.trace(run)._repr_png_().startswith(b"\x89PNG")
+    assert mg.plot.acceptance(run)._repr_png_().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [

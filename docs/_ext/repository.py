@@ -81,7 +81,7 @@ def read(app: Any, page: str, source: list[str]) -> None:
     def taken(found: re.Match[str]) -> str:
         path = ROOT / found[1]
         if not path.exists():
-            return f"`{found[1]}` is not there yet."
+            return f"# {path.parent.name.capitalize()}\n\nThis study is not there yet (`{found[1]}`)."
         app.env.note_dependency(str(path))
         return rewritten(path.read_text(encoding="utf-8"), path.parent, page)
 

@@ -4,6 +4,7 @@ Of chains: their trace, acceptance by move, marginals with standard errors, regr
 ``info``.
 """
 
+import io
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,15 @@ STYLES = ("-", "--", ":", "-.")
 GRAY, WRONG = "#999999", "#B00020"
 LANE = 0.125  # inches for each stop in the picture of times
 LABELED, LISTED = 40, 120  # requests at most, for numbers on the map and beside the times
+
+
+class _Picture(Figure):
+    """A figure that a notebook shows, though pyplot knows nothing of it."""
+
+    def _repr_png_(self) -> bytes:
+        written = io.BytesIO()
+        self.savefig(written, format="png", dpi=110)
+        return written.getvalue()
 
 
 class Stop(NamedTuple):
@@ -179,7 +189,7 @@ def tour(
         instance_of(title, "title", str)
     if path is not None and not isinstance(path, (str, Path)):
         raise ValueError(f"path must be the name of a file, got {shown(path)}.")
-    on_map = Figure(figsize=(5.5, 5.5), layout="constrained").subplots() if axes is None else axes
+    on_map = _Picture(figsize=(5.5, 5.5), layout="constrained").subplots() if axes is None else axes
     closed = places[[*order, order[0]]]
     on_map.plot(*closed.T, "-", color=COLORS[0], linewidth=1.2, zorder=1)
     if problem.asymmetric:
@@ -437,7 +447,7 @@ def trace(
     """
     two = None if axes is None else sequence(axes, "axes", "two matplotlib axes, for objective and distance")
     if two is None:
-        figure = Figure(figsize=(8.0, 4.2), layout="constrained")
+        figure = _Picture(figsize=(8.0, 4.2), layout="constrained")
         two = list(figure.subplots(2, 1, sharex=True))
     elif len(two) != 2 or not all(isinstance(a, Axes) for a in two):
         raise ValueError(f"axes must be two matplotlib axes, for objective and distance, got {shown(axes)}.")
@@ -585,7 +595,7 @@ def _half_circles(side: np.ndarray) -> np.ndarray:
 
 def _one_axes(axes: Any, size: tuple[float, float]) -> tuple[Any, Any]:
     if axes is None:
-        figure = Figure(figsize=size, layout="constrained")
+        figure = _Picture(figsize=size, layout="constrained")
         return figure, figure.subplots()
     if not isinstance(axes, Axes):
         raise ValueError(f"axes must be matplotlib axes, got {shown(axes)}.")
@@ -815,7 +825,7 @@ def _axes(axes: Any, n: int) -> tuple[Any, Any, Any]:
         if len(two) != 2 or not all(isinstance(a, Axes) for a in two):
             raise ValueError(f"axes must be two matplotlib axes, for map and times, got {shown(axes)}.")
         return two[0].figure, *two
-    figure = Figure(figsize=(12.5, min(max(3.4, LANE * n + 1.2), 10.5)), layout="constrained")
+    figure = _Picture(figsize=(12.5, min(max(3.4, LANE * n + 1.2), 10.5)), layout="constrained")
     return figure, *figure.subplots(1, 2)
 
 
