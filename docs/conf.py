@@ -1,5 +1,6 @@
 """How `make docs` builds the site: offline, with every warning an error, notebooks executed."""
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -27,10 +28,15 @@ suppress_warnings = ["ref.python"]  # "solutions" as a type in a docstring is a 
 
 # --- pages -------------------------------------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath", "substitution"]
+myst_enable_extensions = ["colon_fence", "deflist", "substitution"]  # no math: MathJax would come from the network
 myst_heading_anchors = 4
 myst_url_schemes = ["http", "https", "mailto"]
 nb_execution_mode = "cache"
+# Notebooks run again when the library, or what they are made of, has changed.
+_read = sorted([*HERE.parent.glob("src/movegrad/**/*.py"), *HERE.parent.glob("examples/*.py")])
+nb_execution_cache_path = str(
+    HERE.parent / "build" / "notebooks" / hashlib.sha256(b"".join(path.read_bytes() for path in _read)).hexdigest()[:16]
+)
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True

@@ -83,7 +83,10 @@ def read(app: Any, page: str, source: list[str]) -> None:
         if not path.exists():
             return f"# {path.parent.name.capitalize()}\n\nThis study is not there yet (`{found[1]}`)."
         app.env.note_dependency(str(path))
-        return rewritten(path.read_text(encoding="utf-8"), path.parent, page)
+        body = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        if found.start():  # below a title of the page
+            body = re.sub(r"^#", "##", body, flags=re.MULTILINE)
+        return rewritten(body, path.parent, page)
 
     source[0] = re.sub(r"^<!-- page: (\S+) -->$", taken, text, flags=re.MULTILINE)
 

@@ -47,7 +47,7 @@ def lines() -> Iterator[tuple[bool, str]]:
     yield True, f"python      {platform.python_version()} ({sys.executable})"
     yield True, f"system      {platform.platform()}, {os.cpu_count()} cores"
     yield True, f"packages    {', '.join(_versions())}"
-    yield True, f"threads     {get_threads()} for chains ({_settings(('NUMBA_NUM_THREADS', 'OMP_NUM_THREADS'))})"
+    yield True, f"threads     {get_threads()} for chains ({_settings(('MOVEGRAD_THREADS', 'OMP_NUM_THREADS'))})"
     yield _cache()
     yield True, f"GPU         {gpu()}"
     yield _self_test()
