@@ -37,7 +37,7 @@ test-python:
 
 # The site, offline, into build/docs: notebooks run, and every warning is an error.
 docs: .venv/ready-docs
-	MOVEGRAD_QUIET=1 .venv/bin/python -m sphinx --fail-on-warning --keep-going --quiet \
+	MOVEGRAD_QUIET=1 .venv/bin/python -m sphinx --fail-on-warning --keep-going --quiet --write-all \
 		--doctree-dir build/doctrees docs build/docs
 	@echo "the site: build/docs/index.html (make docs-serve shows it)"
 

@@ -61,6 +61,7 @@ html_theme = "furo"
 html_title = "movegrad"
 html_static_path = ["_static"]
 html_css_files = ["movegrad.css"]
+html_favicon = "_static/favicon.svg"
 html_extra_path = ["../experiments/dvrptw/results/quick/day.html"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -1,9 +1,9 @@
 """What the site takes from the repository: pages and files outside of ``docs/``, and figures from committed JSON.
 
-* Links of a page to a file elsewhere in the repository lead to its page on the site where there is one (``PAGES``); to other files they
-  are downloads, and to folders they are plain text.
+* Links of a page to a file elsewhere in the repository lead to its page on the site where there is one (``PAGES``); to other files
+  they are downloads, and to folders they are plain text.
 * ``<!-- page: PATH -->`` stands for the text of that page, with its links and pictures.
-* ``{{ name }}`` stands for a figure of ``numbers.py``, which reads the JSON files that benchmarks and studies have left.
+* ``{{ name }}`` stands for a figure of ``numbers_of_record.py``, which reads the JSON files that benchmarks and studies have left.
 """
 
 import os
