@@ -143,7 +143,7 @@ pytestmark_browser = pytest.mark.filterwarnings("ignore")
 )
 def test_search_finds_pages(tab, address, words, found):
     tab.goto(f"{address}/search.html?q={words}")
-    tab.wait_for_selector("#search-results ul.search li a", timeout=20_000)
+    tab.wait_for_function("document.querySelector('.search-summary')?.textContent.includes('found')", timeout=20_000)
     links = tab.eval_on_selector_all("#search-results ul.search li a", "all => all.map(a => a.getAttribute('href'))")
     assert any(found in link for link in links), links
     assert tab.said == []
