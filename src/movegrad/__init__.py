@@ -17,7 +17,7 @@ array([0, 1, 0, 1, 0], dtype=uint8)
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from movegrad import exact, problems, schedules, start
 from movegrad._version import __version__
@@ -53,6 +53,12 @@ __all__ = [
     "start",
     "stay",
 ]
+
+if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ imports them
+    from movegrad import integrations as integrations
+    from movegrad import jax as jax
+    from movegrad import plot as plot
+    from movegrad import torch as torch
 
 _FRONT_ENDS = ("torch", "jax", "integrations", "plot")
 

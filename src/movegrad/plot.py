@@ -25,6 +25,7 @@ except ImportError as error:
     raise ImportError('movegrad.plot needs matplotlib: pip install "movegrad[plot]".') from error
 
 from movegrad._chain_pictures import draw_acceptance, draw_marginals, draw_regret, draw_trace
+from movegrad._types import Arrays
 from movegrad._validate import array_of, doubles, encoded, finite_vectors, instance_of, sequence, shown, why
 from movegrad.diagnostics import Info
 from movegrad.problems.energy_scheduling import EnergyScheduling
@@ -80,8 +81,8 @@ def routes(
     instance: Instance,
     routes: Sequence[Sequence[int]],
     *,
-    prizes: Any = None,
-    axes: Any = None,
+    prizes: Arrays | None = None,
+    axes: Sequence[Axes] | np.ndarray | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -141,10 +142,10 @@ def routes(
 
 def tour(
     problem: TSP,
-    solution: Any,
-    coordinates: Any,
+    solution: Arrays,
+    coordinates: Arrays,
     *,
-    axes: Any = None,
+    axes: Axes | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -276,10 +277,10 @@ def places(instance: Instance) -> np.ndarray:
 
 def schedule(
     problem: EnergyScheduling,
-    solution: Any,
+    solution: Arrays,
     *,
-    prices: Any = None,
-    axes: Any = None,
+    prices: Arrays | None = None,
+    axes: Axes | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -348,10 +349,10 @@ def schedule(
 
 def cut(
     problem: MaxCut,
-    solution: Any,
+    solution: Arrays,
     *,
-    positions: Any = None,
-    axes: Any = None,
+    positions: Arrays | None = None,
+    axes: Axes | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -410,7 +411,7 @@ def trace(
     run: Sample | Solution | Info,
     *,
     example: int = 0,
-    axes: Any = None,
+    axes: Sequence[Axes] | np.ndarray | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -494,10 +495,10 @@ def acceptance(
 def marginals(
     run: Sample,
     *,
-    exact: Any = None,
+    exact: Arrays | None = None,
     example: int = 0,
     names: Sequence[str] | None = None,
-    axes: Any = None,
+    axes: Axes | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -545,7 +546,7 @@ def regret(
     x: Mapping[str, Any] | None = None,
     xlabel: str = "epoch",
     ylabel: str = "regret",
-    axes: Any = None,
+    axes: Axes | None = None,
     title: str = "",
     path: str | Path | None = None,
 ) -> Figure:

@@ -59,6 +59,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import (
     array_of,
     finite_vectors,
@@ -341,7 +342,7 @@ class Problem:
     def __repr__(self) -> str:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Arrays) -> Any:
         """What a user may give for solutions, such as routes, as arrays. To be overridden; functions that take solutions call it.
 
         Parameters
@@ -371,7 +372,7 @@ class Problem:
         """
         return solution
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: Arrays) -> np.ndarray:
         """T(y) of solutions, which must be in the set.
 
         Parameters
@@ -392,7 +393,7 @@ class Problem:
         """
         return self._statistics(y)[1]
 
-    def objective(self, theta: Any, y: Any) -> Any:
+    def objective(self, theta: Arrays, y: Arrays) -> Any:
         """⟨θ, T(y)⟩ + φ(y) of solutions, which must be in the set.
 
         Parameters
