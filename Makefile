@@ -23,16 +23,21 @@ test-all: .venv/ready-test
 test-oldest: .venv-oldest/ready
 	.venv-oldest/bin/python -m pytest $(IN_PARALLEL) -m "not slow" $(CORE)
 
-# The core on another Python, with wheels only: make test-python PYTHON=python3.14. Says so where there is none.
+# The core on another Python, with wheels only: make test-python PYTHON=python3.14. Where there is none, which wheels there would be.
 test-python:
-	@if ! command -v $(PYTHON) > /dev/null; then \
-		echo "test-python: there is no $(PYTHON) here; found: $$(ls /usr/bin/python3.1? /usr/local/bin/python3.1? 2> /dev/null | xargs -n 1 basename 2> /dev/null | tr '\n' ' ')"; \
-	else \
-		$(PYTHON) -m venv .venv-python && \
+	@if $(PYTHON) -c "" 2> /dev/null; then \
+		$(PYTHON) -m venv --clear .venv-python && \
 		.venv-python/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: --constraint constraints.txt \
 			numpy numba torch matplotlib pytest pytest-xdist hypothesis && \
 		.venv-python/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --editable . && \
 		.venv-python/bin/python -m pytest $(IN_PARALLEL) -m "not slow" $(CORE); \
+	else \
+		echo "test-python: there is no $(PYTHON) here, so nothing was tested. Wheels for it:"; \
+		for package in numpy numba torch; do \
+			python3 -m pip --disable-pip-version-check install --quiet --dry-run --no-deps --only-binary :all: \
+				--constraint constraints.txt --python-version $(subst python,,$(notdir $(PYTHON))) --target build/none \
+				$$package > /dev/null 2>&1 && echo "  $$package: yes" || echo "  $$package: no"; \
+		done; \
 	fi
 
 # The site, offline, into build/docs: notebooks run, and every warning is an error.

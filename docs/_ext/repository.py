@@ -98,8 +98,14 @@ def escaped(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
             lines[k] = "".join(part if j % 2 else part.replace("|", r"\|") for j, part in enumerate(re.split(r"(``.*?``)", line)))
 
 
+def is_told(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Whether to leave a member out: fields of NamedTuples stand in the docstring of their class already."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
 def setup(app: Any) -> dict[str, Any]:
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", escaped)
+    app.connect("autodoc-skip-member", is_told)
     app.connect("config-inited", lambda app, config: config.myst_substitutions.update(NUMBERS))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
