@@ -1,8 +1,9 @@
 """movegrad: you write the local-search moves, movegrad gives you the gradients.
 
 * Take a set of solutions from :mod:`movegrad.problems`, or write one: :class:`~movegrad.problem.Problem` and
-  :class:`~movegrad.problem.Move`, with functions compiled by :func:`jit` (or :func:`outline`) that draw by :func:`integer`, :func:`coin`, :func:`categorical` and :func:`leaf`;
-  :func:`check` proves it right, :func:`debug` makes its first steps in plain Python.
+  :class:`~movegrad.problem.Move`, with functions compiled by :func:`jit` (or :func:`outline`) that draw by :func:`integer`,
+  :func:`coin`, :func:`categorical` and :func:`leaf`; :func:`check` proves it right, :func:`debug` makes its first steps in plain
+  Python.
 * Average along chains (:func:`sample`), maximize (:func:`solve`), or differentiate (:func:`jacobian_product`, :func:`one_step`).
   ``print(result.info)`` says how the chains went.
 * Learn: :mod:`movegrad.torch` and :mod:`movegrad.jax` have the layer θ ↦ E[T(Y)] and its Fenchel-Young losses.
