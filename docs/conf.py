@@ -24,7 +24,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_ext", "**/.ipynb_checkpoints", "jupyter_execute"]
 nitpicky = False
-suppress_warnings = ["ref.python"]  # "solutions" as a type in a docstring is a word, and the name of several attributes
+# Levels of headings in READMEs; "solutions" as a type in a docstring is a word, and the name of several attributes.
+suppress_warnings = ["myst.header", "ref.python"]
 
 # --- pages -------------------------------------------------------------------------------------------------------------------
 
@@ -38,7 +39,7 @@ nb_execution_cache_path = str(
     HERE.parent / "build" / "notebooks" / hashlib.sha256(b"".join(path.read_bytes() for path in _read)).hexdigest()[:16]
 )
 nb_execution_raise_on_error = True
-nb_execution_timeout = 180
+nb_execution_timeout = 600  # seconds for a cell, on a busy machine
 nb_merge_streams = True
 nb_execution_show_tb = True
 
