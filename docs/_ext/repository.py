@@ -80,9 +80,9 @@ def read(app: Any, page: str, source: list[str]) -> None:
 
     def taken(found: re.Match[str]) -> str:
         path = ROOT / found[1]
+        app.env.note_dependency(str(path))
         if not path.exists():
             return f"# {path.parent.name.capitalize()}\n\nThis study is not there yet (`{found[1]}`)."
-        app.env.note_dependency(str(path))
         body = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         if found.start():  # below a title of the page
             body = re.sub(r"^#", "##", body, flags=re.MULTILINE)
