@@ -6,7 +6,8 @@ IN_PARALLEL = --numprocesses auto --dist worksteal
 # What test-oldest runs: the core, and the compiler around it.
 CORE = $(patsubst %,tests/test_%.py,versions sampling torch torch_compile start check exact knapsack disk_cache reach specialise limits)
 
-.PHONY: demo test test-all test-oldest fuzz bench reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw arena lint format clean
+.PHONY: demo test test-all test-oldest test-python docs docs-serve docs-test release-check fuzz bench arena \
+	reproduce-convergence reproduce-recovery reproduce-knapsack reproduce-dvrptw lint format clean
 
 demo: .venv/ready
 	.venv/bin/python examples/knapsack.py
@@ -21,6 +22,43 @@ test-all: .venv/ready-test
 # On the oldest versions of NumPy, Numba and torch. The first time: 3 GB of downloads, since that torch brings CUDA along.
 test-oldest: .venv-oldest/ready
 	.venv-oldest/bin/python -m pytest $(IN_PARALLEL) -m "not slow" $(CORE)
+
+# The core on another Python, with wheels only: make test-python PYTHON=python3.14. Where there is none, which wheels there would be.
+test-python:
+	@if $(PYTHON) -c "" 2> /dev/null; then \
+		$(PYTHON) -m venv --clear .venv-python && \
+		.venv-python/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: --constraint constraints.txt \
+			numpy numba torch matplotlib pytest pytest-xdist hypothesis && \
+		.venv-python/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --editable . && \
+		.venv-python/bin/python -m pytest $(IN_PARALLEL) -m "not slow" $(CORE); \
+	else \
+		echo "test-python: there is no $(PYTHON) here, so nothing was tested. Wheels for it:"; \
+		for package in numpy numba torch; do \
+			python3 -m pip --disable-pip-version-check install --quiet --dry-run --no-deps --only-binary :all: \
+				--constraint constraints.txt --python-version $(subst python,,$(notdir $(PYTHON))) --target build/none \
+				$$package > /dev/null 2>&1 && echo "  $$package: yes" || echo "  $$package: no"; \
+		done; \
+	fi
+
+# The site, offline, into build/docs: notebooks run, and every warning is an error.
+docs: .venv/ready-docs
+	MOVEGRAD_QUIET=1 .venv/bin/python -m sphinx --fail-on-warning --keep-going --quiet --write-all \
+		--doctree-dir build/doctrees docs build/docs
+	@echo "the site: build/docs/index.html (make docs-serve shows it)"
+
+docs-serve: docs
+	.venv/bin/python -m http.server --bind 127.0.0.1 --directory build/docs 8000
+
+# The built site in a browser: links, search, keys, narrow and dark.
+docs-test: docs .venv/ready-test
+	.venv/bin/python -m pytest tests/test_site.py
+
+# What goes to an index of packages: the files, what they say of themselves, and their types in a project of a user.
+release-check: .venv/ready-release
+	rm -rf build/release && mkdir -p build/release
+	.venv/bin/python -m build --outdir build/release .
+	.venv/bin/python -m twine check --strict build/release/*
+	.venv/bin/pyright --pythonpath .venv/bin/python --project tests/user
 
 # Hostile calls of every public function: a table of how they end (some minutes).
 fuzz: .venv/ready-test
@@ -82,10 +120,18 @@ reproduce-dvrptw: .venv/ready
 		--editable ".[torch]" pytest pytest-xdist hypothesis
 	@touch $@
 
+.venv/ready-docs: .venv/ready
+	$(PIP) --group docs
+	@touch $@
+
+.venv/ready-release: .venv/ready
+	$(PIP) --group release
+	@touch $@
+
 .venv/ready-bench: .venv/ready
 	$(PIP) --group bench
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-oldest build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-python build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """A wave of deliveries: which requests to serve now, in which routes, and how sure is that?
 
-Run it with ``python examples/routing.py`` (needs rich and matplotlib). ``docs/routing.md`` tells how the problem was added.
+Run it with ``python examples/routing.py`` (needs rich and matplotlib). ``docs/problems/routing.md`` tells how it was added.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The traveling salesman problem as a problem of your own: 2-opt and or-opt as moves, proved, solved and learned from.
 
-Run it with ``python examples/tsp.py`` (needs torch, rich and matplotlib). ``docs/adding_a_problem.md`` tells how it was written.
+Run it with ``python examples/tsp.py`` (needs torch, rich and matplotlib). ``docs/guides/adding_a_problem.md`` is its story.
 """
 
 from collections.abc import Callable

@@ -38,7 +38,7 @@ def routing() -> dict:
 def test_the_small_problem_of_the_routing_example_is_right_as_the_docs_say():
     report = mg.check(routing()["problem"]).raise_if_wrong()
     first = str(report).splitlines()[0]
-    assert first in (ROOT / "docs" / "routing.md").read_text(encoding="utf-8")
+    assert first in (ROOT / "docs" / "problems" / "routing.md").read_text(encoding="utf-8")
     assert "right on 88 solutions" in first
 
 
@@ -57,7 +57,7 @@ def test_every_loss_of_the_pyepo_example_learns():
     pytest.importorskip("pyepo")
     example = runpy.run_path(str(ROOT / "examples" / "with_pyepo.py"))
     model, train, test = example["data"](64, 32)
-    shown = (ROOT / "docs" / "pyepo.md").read_text(encoding="utf-8")
+    shown = (ROOT / "docs" / "guides" / "pyepo.md").read_text(encoding="utf-8")
     for name, loss in example["losses"](model).items():
         untrained, _ = example["fit"](loss, model, train, test, epochs=0)
         trained, _ = example["fit"](loss, model, train, test, epochs=3)

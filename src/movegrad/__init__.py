@@ -1,13 +1,14 @@
 """movegrad: you write the local-search moves, movegrad gives you the gradients.
 
-* Take a set of solutions from :mod:`movegrad.problems`, or write one: :class:`Problem` and :class:`Move`, with functions compiled
-  by :func:`jit` (or :func:`outline`) that draw by :func:`integer`, :func:`coin`, :func:`categorical` and :func:`leaf`;
-  :func:`check` proves it right, :func:`debug` makes its first steps in plain Python.
+* Take a set of solutions from :mod:`movegrad.problems`, or write one: :class:`~movegrad.problem.Problem` and
+  :class:`~movegrad.problem.Move`, with functions compiled by :func:`jit` (or :func:`outline`) that draw by :func:`integer`,
+  :func:`coin`, :func:`categorical` and :func:`leaf`; :func:`check` proves it right, :func:`debug` makes its first steps in plain
+  Python.
 * Average along chains (:func:`sample`), maximize (:func:`solve`), or differentiate (:func:`jacobian_product`, :func:`one_step`).
   ``print(result.info)`` says how the chains went.
-* Learn: ``movegrad.torch`` and ``movegrad.jax`` have the layer θ ↦ E[T(Y)] and its Fenchel-Young losses.
+* Learn: :mod:`movegrad.torch` and :mod:`movegrad.jax` have the layer θ ↦ E[T(Y)] and its Fenchel-Young losses.
 * Small problems exactly: :mod:`movegrad.exact`. Where chains begin: :mod:`movegrad.start`. Temperatures: :mod:`movegrad.schedules`.
-  Pictures: ``movegrad.plot``. Other libraries: ``movegrad.integrations``. Threads: :func:`set_threads`.
+  Pictures: :mod:`movegrad.plot`. Other libraries: ``movegrad.integrations``. Threads: :func:`set_threads`.
 
 >>> import numpy as np
 >>> import movegrad as mg
@@ -17,7 +18,7 @@ array([0, 1, 0, 1, 0], dtype=uint8)
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from movegrad import exact, problems, schedules, start
 from movegrad._version import __version__
@@ -53,6 +54,12 @@ __all__ = [
     "start",
     "stay",
 ]
+
+if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ imports them
+    from movegrad import integrations as integrations
+    from movegrad import jax as jax
+    from movegrad import plot as plot
+    from movegrad import torch as torch
 
 _FRONT_ENDS = ("torch", "jax", "integrations", "plot")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from movegrad._doctor import main as doctor
 from movegrad._validate import seed_in, shown, why
 from movegrad._version import __version__
 from movegrad.check import WrongProblem, check
@@ -36,11 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debugger.add_argument("target", metavar="MODULE:OBJECT", help="as for check; of any size")
     debugger.add_argument("--steps", type=_integer, default=20, help="default: %(default)s")
     debugger.add_argument("--seed", type=_integer, default=0, help="of θ and the draws (default: %(default)s)")
+    commands.add_parser("doctor", help="print versions, threads, cache, GPU and a self-test, to paste into a bug report")
     commands.add_parser("version", help="print the version")
     options = parser.parse_args(arguments)
     if options.command == "version":
         print(__version__)
         return 0
+    if options.command == "doctor":
+        return doctor()
     try:
         if options.command == "debug":
             return _debug(load(options.target), options.steps, options.seed)

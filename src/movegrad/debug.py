@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import finite_vectors, flag, instance_of, integer_in, positive, seed_in
 from movegrad.engine import layout_of
 from movegrad.problem import Problem
@@ -66,11 +67,11 @@ class Step(NamedTuple):
 
 def debug(
     problem: Problem,
-    theta: Any,
+    theta: Arrays,
     *,
     steps: int = 100,
     temperature: float = 1.0,
-    start: Any = None,
+    start: Arrays | None = None,
     seed: int = 0,
     quiet: bool = False,
 ) -> list[Step]:

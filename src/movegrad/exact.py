@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from movegrad._calls import like_solutions
+from movegrad._types import Arrays
 from movegrad._validate import MOST, as_solutions, encoded, finite_vectors, instance_of, integer_in, outside, positive, seed_in
 from movegrad.engine import Reach, is_jitted
 from movegrad.problem import Problem
@@ -49,7 +50,7 @@ class Oracle(Protocol):
         """(…, d) → (n, …, size): independent solutions."""
 
 
-def log_partition(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
+def log_partition(problem: Problem, theta: Arrays, temperature: float = 1.0) -> np.ndarray:
     """log Z = log Σ_y exp((⟨θ, T(y)⟩ + φ(y))/t). The paper's cumulant is A_t(θ) = t·log Z.
 
     Parameters
@@ -77,7 +78,7 @@ def log_partition(problem: Problem, theta: Any, temperature: float = 1.0) -> np.
     return oracle.log_partition(theta, float(temperature))
 
 
-def marginals(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
+def marginals(problem: Problem, theta: Arrays, temperature: float = 1.0) -> np.ndarray:
     """E[T(Y)].
 
     Parameters
@@ -101,7 +102,7 @@ def marginals(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndar
     return oracle.marginals(theta, float(temperature))
 
 
-def sample(problem: Problem, theta: Any, n: int, temperature: float = 1.0, seed: int = 0) -> np.ndarray:
+def sample(problem: Problem, theta: Arrays, n: int, temperature: float = 1.0, seed: int = 0) -> np.ndarray:
     """Independent solutions for each θ.
 
     Parameters
@@ -129,7 +130,7 @@ def sample(problem: Problem, theta: Any, n: int, temperature: float = 1.0, seed:
     return oracle.sample(theta, float(temperature), integer_in(n, "n", 1, MOST), np.random.default_rng(seed_in(seed)))
 
 
-def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.ndarray:
+def covariance(problem: Problem, theta: Arrays, temperature: float = 1.0) -> np.ndarray:
     """Cov(T(Y)), by enumeration. The Jacobian of the layer is Cov/t.
 
     Parameters
@@ -157,7 +158,7 @@ def covariance(problem: Problem, theta: Any, temperature: float = 1.0) -> np.nda
     return second - mean[..., :, None] * mean[..., None, :]
 
 
-def fenchel_young(problem: Problem, theta: Any, y: Any, temperature: float = 1.0) -> np.ndarray:
+def fenchel_young(problem: Problem, theta: Arrays, y: Arrays, temperature: float = 1.0) -> np.ndarray:
     """ℓ_t(θ; y) = A_t(θ) − ⟨θ, T(y)⟩ − φ(y) = −t·log π(y) ≥ 0.
 
     Parameters

@@ -32,10 +32,11 @@ from movegrad import _jax_runs as runs
 from movegrad import start as starts
 from movegrad._calls import ESTIMATORS, make_settings, problems_of
 from movegrad._jax_runs import Call, Result
+from movegrad._types import Arrays, Start
 from movegrad._validate import array_of, choice, encoded, flag, instance_of, listed, native, positive, shown
 from movegrad.engine import Options, Settings, on_gpu, place_of
 from movegrad.problem import Problem
-from movegrad.schedules import Annealing
+from movegrad.schedules import Annealing, Schedule
 
 __all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss"]
 
@@ -84,10 +85,10 @@ class LocalSearchLayer:
         steps: int,
         temperature: float = 1.0,
         *,
-        schedule: Any = None,
+        schedule: Schedule | None = None,
         burn_in: int = 0,
         chains: int = 1,
-        start: Any = "random",
+        start: Start = "random",
         estimator: str = "mean",
     ) -> None:
         self.problem = _one_or_all(problem)
@@ -103,13 +104,13 @@ class LocalSearchLayer:
 
     def __call__(
         self,
-        theta: Any,
+        theta: Arrays,
         key: jax.Array,
         *,
         problem: Problems | None = None,
-        start: Any = None,
-        index: Any = None,
-        guide: Any = None,
+        start: Start | None = None,
+        index: Arrays | None = None,
+        guide: Arrays | None = None,
         ends: bool = False,
     ) -> Any:
         """Estimate ŷ_t(θ) with the randomness of a key.
@@ -190,7 +191,9 @@ class FenchelYoungLoss:
     (1, 5)
     """
 
-    def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean", y_is: str = "solution") -> None:
+    def __init__(
+        self, layer: LocalSearchLayer, *, start: Start | None = None, reduction: str = "mean", y_is: str = "solution"
+    ) -> None:
         self.layer = instance_of(layer, "layer", LocalSearchLayer)
         self.start = None if start is None else _pure(start, LOSS_STARTS)
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
@@ -199,14 +202,14 @@ class FenchelYoungLoss:
 
     def __call__(
         self,
-        theta: Any,
-        y: Any,
+        theta: Arrays,
+        y: Arrays,
         key: jax.Array,
         *,
         problem: Problems | None = None,
-        start: Any = None,
-        index: Any = None,
-        guide: Any = None,
+        start: Start | None = None,
+        index: Arrays | None = None,
+        guide: Arrays | None = None,
         y_is: str | None = None,
         ends: bool = False,
     ) -> Any:
@@ -277,7 +280,7 @@ class OneStepLoss:
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
         self._calls = _Calls()
 
-    def __call__(self, theta: Any, y: Any, *, guide: Any = None) -> jax.Array:
+    def __call__(self, theta: Arrays, y: Arrays, *, guide: Arrays | None = None) -> jax.Array:
         """The loss.
 
         Parameters
@@ -617,7 +620,7 @@ def _observations(y: Any, theta: jax.Array, problem: Any, y_is: str) -> jax.Arra
 def _padded(value: Any, problem: Any, name: str, sizes: Sequence[int], encode: bool = False) -> jax.Array:
     """An array of JAX; a sequence of them for a sequence of problems is padded with 0."""
 
-    def read(problem: Problem, value: Any, name: str) -> jax.Array:
+    def read(problem: Problem, value: Arrays, name: str) -> jax.Array:
         value = encoded(problem, value, name) if encode and not isinstance(value, jax.Array) else value
         return _jax_array(value, name)
 

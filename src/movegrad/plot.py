@@ -1,8 +1,13 @@
-"""Pictures: a routing plan on a map, and beside it when every stop is served; a tour on a map; a schedule; a cut of a graph."""
+"""Pictures of solutions (routes on a map and in time, tours, schedules, cuts) and of chains.
 
+Of chains: their trace, acceptance by move, marginals with standard errors, regret curves; one call each, on a ``Sample`` or its
+``info``.
+"""
+
+import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +24,18 @@ try:
 except ImportError as error:
     raise ImportError('movegrad.plot needs matplotlib: pip install "movegrad[plot]".') from error
 
+from movegrad._chain_pictures import draw_acceptance, draw_marginals, draw_regret, draw_trace
+from movegrad._types import Arrays
 from movegrad._validate import array_of, doubles, encoded, finite_vectors, instance_of, sequence, shown, why
+from movegrad.diagnostics import Info
 from movegrad.problems.energy_scheduling import EnergyScheduling
 from movegrad.problems.qubo import MaxCut
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.problem import encode
 from movegrad.problems.tsp import TSP
+from movegrad.sampling import Sample, Solution
 
-__all__ = ["Stop", "cut", "places", "routes", "schedule", "timetable", "tour"]
+__all__ = ["Stop", "acceptance", "cut", "marginals", "places", "regret", "routes", "schedule", "timetable", "tour", "trace"]
 
 # Told apart with any kind of color vision (Okabe and Ito, 2008; Tol, 2021); with more routes the style of the line changes too.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288", "#882255")
@@ -34,6 +43,15 @@ STYLES = ("-", "--", ":", "-.")
 GRAY, WRONG = "#999999", "#B00020"
 LANE = 0.125  # inches for each stop in the picture of times
 LABELED, LISTED = 40, 120  # requests at most, for numbers on the map and beside the times
+
+
+class _Picture(Figure):
+    """A figure that a notebook shows, though pyplot knows nothing of it."""
+
+    def _repr_png_(self) -> bytes:
+        written = io.BytesIO()
+        self.savefig(written, format="png", dpi=110)
+        return written.getvalue()
 
 
 class Stop(NamedTuple):
@@ -63,8 +81,8 @@ def routes(
     instance: Instance,
     routes: Sequence[Sequence[int]],
     *,
-    prizes: Any = None,
-    axes: Any = None,
+    prizes: Arrays | None = None,
+    axes: Sequence[Axes] | np.ndarray | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -124,10 +142,10 @@ def routes(
 
 def tour(
     problem: TSP,
-    solution: Any,
-    coordinates: Any,
+    solution: Arrays,
+    coordinates: Arrays,
     *,
-    axes: Any = None,
+    axes: Axes | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -172,7 +190,7 @@ def tour(
         instance_of(title, "title", str)
     if path is not None and not isinstance(path, (str, Path)):
         raise ValueError(f"path must be the name of a file, got {shown(path)}.")
-    on_map = Figure(figsize=(5.5, 5.5), layout="constrained").subplots() if axes is None else axes
+    on_map = _Picture(figsize=(5.5, 5.5), layout="constrained").subplots() if axes is None else axes
     closed = places[[*order, order[0]]]
     on_map.plot(*closed.T, "-", color=COLORS[0], linewidth=1.2, zorder=1)
     if problem.asymmetric:
@@ -259,10 +277,10 @@ def places(instance: Instance) -> np.ndarray:
 
 def schedule(
     problem: EnergyScheduling,
-    solution: Any,
+    solution: Arrays,
     *,
-    prices: Any = None,
-    axes: Any = None,
+    prices: Arrays | None = None,
+    axes: Axes | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -331,10 +349,10 @@ def schedule(
 
 def cut(
     problem: MaxCut,
-    solution: Any,
+    solution: Arrays,
     *,
-    positions: Any = None,
-    axes: Any = None,
+    positions: Arrays | None = None,
+    axes: Axes | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
@@ -389,6 +407,184 @@ def cut(
     return _finished(figure, f"{across.sum()} of {len(pairs)} edges are cut" if title is None else title, path)
 
 
+def trace(
+    run: Sample | Solution | Info,
+    *,
+    example: int = 0,
+    axes: Sequence[Axes] | np.ndarray | None = None,
+    title: str | None = None,
+    path: str | Path | None = None,
+) -> Figure:
+    """Chains as a matplotlib figure: the objective and the distance to the start, step by step, a line for each chain.
+
+    A good chain looks like grass: it leaves its start, then goes up and down around the same height as all others. Lines that lie
+    apart, or still climb at the end, need more steps, more burn-in or other moves.
+
+    Parameters
+    ----------
+    run : Sample, Solution or Info
+        With a trace: not under a time limit, and not with ``trace=0``.
+    example : int
+        Which one, of several.
+    axes : two matplotlib axes, optional
+        For objective and distance; those of a new figure by default.
+    title : str, optional
+        By default it says the effective sample size and R-hat of the objective.
+    path : str or Path, optional
+        Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib. Of many chains, the first twelve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> out = mg.sample(mg.problems.TopK(10, 3), np.linspace(-1.0, 1.0, 10), steps=2000, chains=4)
+    >>> len(mg.plot.trace(out).axes)
+    2
+    """
+    two = None if axes is None else sequence(axes, "axes", "two matplotlib axes, for objective and distance")
+    if two is None:
+        figure = _Picture(figsize=(8.0, 4.2), layout="constrained")
+        two = list(figure.subplots(2, 1, sharex=True))
+    elif len(two) != 2 or not all(isinstance(a, Axes) for a in two):
+        raise ValueError(f"axes must be two matplotlib axes, for objective and distance, got {shown(axes)}.")
+    told = draw_trace(run, two, example, COLORS)
+    return _finished(two[0].figure, told if title is None else title, path)
+
+
+def acceptance(
+    run: Sample | Solution | Info, *, axes: Any = None, title: str | None = None, path: str | Path | None = None
+) -> Figure:
+    """What became of the draws of each move, as a matplotlib figure: accepted, refused by the coin, infeasible, or no draw at all.
+
+    Parameters
+    ----------
+    run : Sample, Solution or Info
+        Counts are those of all chains and examples.
+    axes : matplotlib axes, optional
+        Those of a new figure by default.
+    title : str, optional
+        By default it counts what was drawn and accepted.
+    path : str or Path, optional
+        Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> out = mg.sample(mg.problems.TopK(10, 3), np.zeros(10), steps=100)
+    >>> mg.plot.acceptance(out.info).get_suptitle()
+    '100 of 100 draws accepted'
+    """
+    figure, on = _one_axes(axes, (8.0, 1.4 + 0.35 * 3))
+    told = draw_acceptance(run, on)
+    if axes is None:
+        figure.set_figheight(1.4 + 0.35 * len(on.get_yticks()))
+    return _finished(figure, told if title is None else title, path)
+
+
+def marginals(
+    run: Sample,
+    *,
+    exact: Arrays | None = None,
+    example: int = 0,
+    names: Sequence[str] | None = None,
+    axes: Axes | None = None,
+    title: str | None = None,
+    path: str | Path | None = None,
+) -> Figure:
+    """Entries of the mean E[T(Y)] as a matplotlib figure, with two standard errors to each side where there are several chains.
+
+    Parameters
+    ----------
+    run : Sample
+        With two chains or more for standard errors.
+    exact : (d,), optional
+        What they should be, such as :func:`movegrad.exact.marginals`.
+    example : int
+        Which one, of several.
+    names : d strings, optional
+        Of the entries.
+    axes : matplotlib axes, optional
+        Those of a new figure by default.
+    title : str, optional
+        By default it says the largest standard error.
+    path : str or Path, optional
+        Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib. Entries that never moved are crosses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import movegrad as mg
+    >>> problem, theta = mg.problems.TopK(6, 2), np.linspace(-1.0, 1.0, 6)
+    >>> out = mg.sample(problem, theta, steps=2000, chains=4)
+    >>> mg.plot.marginals(out, exact=mg.exact.marginals(problem, theta)).axes[0].get_ylabel()
+    'E[T(Y)]'
+    """
+    figure, on = _one_axes(axes, (8.0, 3.4))
+    told = draw_marginals(run, exact, example, names, on)
+    return _finished(figure, told if title is None else title, path)
+
+
+def regret(
+    curves: Mapping[str, Any],
+    *,
+    x: Mapping[str, Any] | None = None,
+    xlabel: str = "epoch",
+    ylabel: str = "regret",
+    axes: Axes | None = None,
+    title: str = "",
+    path: str | Path | None = None,
+) -> Figure:
+    """Regret curves as a matplotlib figure: a line for each way to learn.
+
+    Parameters
+    ----------
+    curves : mapping of names to (epochs,) or (runs, epochs)
+        For several runs, the line is their mean, and a band goes from the least to the largest.
+    x : mapping of names to (epochs,), optional
+        Where the points are, such as seconds of training; 0, 1, … by default.
+    xlabel, ylabel : str
+        Of the axes.
+    axes : matplotlib axes, optional
+        Those of a new figure by default.
+    title : str
+        Of the figure.
+    path : str or Path, optional
+        Also write the figure to this file.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Examples
+    --------
+    >>> import movegrad as mg
+    >>> figure = mg.plot.regret({"two-stage": [0.5, 0.3, 0.25], "movegrad": [[0.5, 0.2, 0.1], [0.5, 0.25, 0.1]]})
+    >>> [line.get_label() for line in figure.axes[0].lines]
+    ['two-stage', 'movegrad']
+    """
+    figure, on = _one_axes(axes, (6.4, 4.0))
+    draw_regret(curves, x, on, COLORS, STYLES)
+    on.set(xlabel=instance_of(xlabel, "xlabel", str), ylabel=instance_of(ylabel, "ylabel", str))
+    return _finished(figure, title, path)
+
+
 def _half_circles(side: np.ndarray) -> np.ndarray:
     points = np.empty((len(side), 2))
     for value, sign in ((0, -1.0), (1, 1.0)):
@@ -400,7 +596,7 @@ def _half_circles(side: np.ndarray) -> np.ndarray:
 
 def _one_axes(axes: Any, size: tuple[float, float]) -> tuple[Any, Any]:
     if axes is None:
-        figure = Figure(figsize=size, layout="constrained")
+        figure = _Picture(figsize=size, layout="constrained")
         return figure, figure.subplots()
     if not isinstance(axes, Axes):
         raise ValueError(f"axes must be matplotlib axes, got {shown(axes)}.")
@@ -630,7 +826,7 @@ def _axes(axes: Any, n: int) -> tuple[Any, Any, Any]:
         if len(two) != 2 or not all(isinstance(a, Axes) for a in two):
             raise ValueError(f"axes must be two matplotlib axes, for map and times, got {shown(axes)}.")
         return two[0].figure, *two
-    figure = Figure(figsize=(12.5, min(max(3.4, LANE * n + 1.2), 10.5)), layout="constrained")
+    figure = _Picture(figsize=(12.5, min(max(3.4, LANE * n + 1.2), 10.5)), layout="constrained")
     return figure, *figure.subplots(1, 2)
 
 

@@ -14,39 +14,39 @@ running every outcome of every draw.
 
 The signatures, where ``move`` is whatever number or tuple ``propose`` returns:
 
-=================== ============================== =====================================================================
-of a move           arguments                      returns
-=================== ============================== =====================================================================
-``propose``         data, state, rng               ``(move, log q(y',y) − log q(y,y'))``; −inf: this draw does not apply, the
-                                                   chain stays. May write scratch fields, never what describes the solution
-``change``          data, state, move, m           ``(index, difference)`` of the m-th entry of T that the move changes
-``changes``         data, state, move              how many entries of T change (or a plain integer)
-``gain``            data, state, move              φ(y') − φ(y); leave out if φ is 0
-``feasible``        data, state, move              is y' in the set? Asked only for a proposal that the coin accepted
-``apply``           data, state, move              nothing: turns the state into y'
-``applicable_after`` data, state, move             the value of ``applicable`` at y'
-``apply_if``        data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, and nothing at all if it is 0, without a
-                                                   branch. For moves so small that a branch which cannot be predicted is most of
-                                                   a step; not used beside ``feasible`` or ``score``
-``score``           data, theta, state, move       ⟨θ, T(y') − T(y)⟩, without going through the changes: for moves that change
-                                                   many entries and are mostly refused
-``follow``          data, theta, state, move       nothing: brings the fields of ``attach`` to y', just before ``apply``
+==================== ============================== =====================================================================
+of a move            arguments                      returns
+==================== ============================== =====================================================================
+``propose``          data, state, rng               ``(move, log q(y',y) − log q(y,y'))``; −inf: this draw does not apply, the
+                                                    chain stays. May write scratch fields, never what describes the solution
+``change``           data, state, move, m           ``(index, difference)`` of the m-th entry of T that the move changes
+``changes``          data, state, move              how many entries of T change (or a plain integer)
+``gain``             data, state, move              φ(y') − φ(y); leave out if φ is 0
+``feasible``         data, state, move              is y' in the set? Asked only for a proposal that the coin accepted
+``apply``            data, state, move              nothing: turns the state into y'
+``applicable_after`` data, state, move              the value of ``applicable`` at y'
+``apply_if``         data, state, move, accepted    nothing: ``apply`` if ``accepted`` is 1, nothing at all if it is 0, without a
+                                                    branch. For moves so small that a branch which cannot be predicted is most of
+                                                    a step; not used beside ``feasible`` or ``score``
+``score``            data, theta, state, move       ⟨θ, T(y') − T(y)⟩, without going through the changes: for moves that change
+                                                    many entries and are mostly refused
+``follow``           data, theta, state, move       nothing: brings the fields of ``attach`` to y', just before ``apply``
 of the problem
-``prepare``         data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
-                    state                          stands for it if the proposal's guide is frozen
-``attach``          data, theta, state             nothing: fills the fields that ``score`` and ``follow`` read and that depend
-                                                   on θ (local fields, prefix sums). No other function may read them
-``statistic``       data, solution, out            nothing: writes T(y) to ``out``, which holds zeros. Default: T(y) = y
-``phi``             data, solution                 φ(y). Default: 0
-``contains``        data, solution                 is this solution in the set? Asked of every start
-``random``          data, rng, solution            nothing: writes a solution, uniformly drawn unless the problem is
-                                                   declared ``uniform=False``
-``greedy``          data, guide, state             nothing: writes a good solution for θ = guide to the first field, quickly; the
-                                                   other fields are scratch space here. Where ``solve`` begins
-``improve``         data, guide, state             nothing: turns the state, all fields of which are filled, into a better one for
-                                                   θ = guide, quickly and without chance. For ``start="heuristic"``
-``applicable``      data, state                    bit s is set if move s is in Q(y). Default: all moves, always
-=================== ============================== =====================================================================
+``prepare``          data, guide, temperature,      nothing: fills the derived fields from the solution. ``guide`` is θ, or what
+                     state                          stands for it if the proposal's guide is frozen
+``attach``           data, theta, state             nothing: fills the fields that ``score`` and ``follow`` read and that depend
+                                                    on θ (local fields, prefix sums). No other function may read them
+``statistic``        data, solution, out            nothing: writes T(y) to ``out``, which holds zeros. Default: T(y) = y
+``phi``              data, solution                 φ(y). Default: 0
+``contains``         data, solution                 is this solution in the set? Asked of every start
+``random``           data, rng, solution            nothing: writes a solution, uniformly drawn unless the problem is
+                                                    declared ``uniform=False``
+``greedy``           data, guide, state             nothing: writes a good solution for θ = guide to the first field, quickly; the
+                                                    other fields are scratch space here. Where ``solve`` begins
+``improve``          data, guide, state             nothing: turns the state, all fields of which are filled, into a better one for
+                                                    θ = guide, quickly and without chance. For ``start="heuristic"``
+``applicable``       data, state                    bit s is set if move s is in Q(y). Default: all moves, always
+==================== ============================== =====================================================================
 """
 
 import inspect
@@ -59,6 +59,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import (
     array_of,
     finite_vectors,
@@ -341,7 +342,7 @@ class Problem:
     def __repr__(self) -> str:
         return f"{self.name}(d={self.size}, moves={[m.name for m in self.moves]})"
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Arrays) -> Any:
         """What a user may give for solutions, such as routes, as arrays. To be overridden; functions that take solutions call it.
 
         Parameters
@@ -371,7 +372,7 @@ class Problem:
         """
         return solution
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: Arrays) -> np.ndarray:
         """T(y) of solutions, which must be in the set.
 
         Parameters
@@ -392,7 +393,7 @@ class Problem:
         """
         return self._statistics(y)[1]
 
-    def objective(self, theta: Any, y: Any) -> Any:
+    def objective(self, theta: Arrays, y: Arrays) -> Any:
         """⟨θ, T(y)⟩ + φ(y) of solutions, which must be in the set.
 
         Parameters

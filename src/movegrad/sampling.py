@@ -20,6 +20,7 @@ from movegrad._calls import (
     run_from,
     shaped,
 )
+from movegrad._types import Arrays, Start
 from movegrad._validate import NotInSet, choice, encoded, flag, integer_in, positive, sequence, shown
 from movegrad.diagnostics import Info
 from movegrad.engine import BEST_OBJECTIVE, IMPROVE, OBJECTIVE, Batch, Begin, Options, Run, Settings, on_gpu, place_of, ragged_batch
@@ -151,21 +152,21 @@ def _read(problem: Problem, solution: Any, name: str) -> Any:
 
 def sample(
     problem: Problem | Sequence[Problem],
-    theta: Any,
+    theta: Arrays,
     *,
     steps: int | None = None,
     time_limit: float | None = None,
-    temperature: Any = 1.0,
+    temperature: Arrays = 1.0,
     schedule: Schedule | None = None,
     burn_in: int = 0,
     chains: int = 1,
-    start: Any = "random",
+    start: Start = "random",
     estimator: str = "mean",
     best: bool = False,
     trace: int = 128,
     iterates: bool = False,
-    guide: Any = None,
-    index: Any = None,
+    guide: Arrays | None = None,
+    index: Arrays | None = None,
     seed: int = 0,
     call: int = 0,
     progress: bool | Callable[[float], None] | None = None,
@@ -255,17 +256,17 @@ def sample(
 
 def solve(
     problem: Problem | Sequence[Problem],
-    theta: Any,
+    theta: Arrays,
     *,
     steps: int | None = None,
     time_limit: float | None = None,
-    schedule: Any = None,
+    schedule: Schedule | Annealing | None = None,
     cooling: tuple[float, float] | None = None,
     chains: int = 1,
-    start: Any = "greedy",
+    start: Start = "greedy",
     correction: bool = True,
-    guide: Any = None,
-    index: Any = None,
+    guide: Arrays | None = None,
+    index: Arrays | None = None,
     seed: int = 0,
     progress: bool | Callable[[float], None] | None = None,
 ) -> Solution:
@@ -332,8 +333,9 @@ def solve(
 
 
 def jacobian_product(
-    problem: Problem | Sequence[Problem], theta: Any, direction: Any, *, steps: int, temperature: Any = 1.0, burn_in: int = 0,
-    chains: int = 1, start: Any = "random", guide: Any = None, index: Any = None, seed: int = 0, call: int = 0,
+    problem: Problem | Sequence[Problem], theta: Arrays, direction: Arrays, *, steps: int, temperature: Arrays = 1.0,
+    burn_in: int = 0, chains: int = 1, start: Start = "random", guide: Arrays | None = None, index: Arrays | None = None,
+    seed: int = 0, call: int = 0,
 ) -> Any:  # fmt: skip
     """J v for the Jacobian J = Cov(T(Y))/t of θ ↦ E[T(Y)], estimated along chains in O(1) per step; J is symmetric.
 
@@ -370,7 +372,7 @@ def jacobian_product(
 
 
 def one_step(
-    problem: Problem | Sequence[Problem], theta: Any, y: Any, *, temperature: Any = 1.0, guide: Any = None
+    problem: Problem | Sequence[Problem], theta: Arrays, y: Arrays, *, temperature: Arrays = 1.0, guide: Arrays | None = None
 ) -> tuple[Any, Any]:
     """Exact Fenchel-Young loss of one step from y, and its gradient E[T(y⁽¹⁾)] − T(y), by listing the neighborhood.
 
@@ -422,7 +424,7 @@ def one_step(
         )
     if (values == np.inf).any():
         raise ValueError(
-            f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature}."
+            f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature!s}."
         )
     return shaped(values, batch), shaped(result.mean(), batch)
 

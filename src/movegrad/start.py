@@ -1,15 +1,15 @@
 """Where chains begin. A start is a word, an array of solutions, or any callable ``request → solutions``.
 
-=============== ======================================================================================================
-word            the chain begins at
-=============== ======================================================================================================
-``"random"``    a draw from the set (uniform, unless the problem says otherwise), or the problem's own solution
-``"greedy"``    what the problem's ``greedy`` builds for θ, else as ``"random"``
-``"target"``    the observation of its example (the default of conditional learning)
-``"heuristic"`` that observation, improved for θ by the problem's own local search (``improve``); see :class:`Heuristic`
-``"data"``      a uniformly drawn observation (contrastive divergence)
+================ ======================================================================================================
+word             the chain begins at
+================ ======================================================================================================
+``"random"``     a draw from the set (uniform, unless the problem says otherwise), or the problem's own solution
+``"greedy"``     what the problem's ``greedy`` builds for θ, else as ``"random"``
+``"target"``     the observation of its example (the default of conditional learning)
+``"heuristic"``  that observation, improved for θ by the problem's own local search (``improve``); see :class:`Heuristic`
+``"data"``       a uniformly drawn observation (contrastive divergence)
 ``"persistent"`` where the chain of the same example and number ended in the call before; at first a uniform draw
-=============== ======================================================================================================
+================ ======================================================================================================
 """
 
 import warnings
@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
+from movegrad._types import Start as AnyStart
 from movegrad._validate import array_of, encoded, listed, shown, takes
 from movegrad.engine import BUILD, DRAW, IMPROVE, Begin, on_gpu, place_of, stream_keys
 from movegrad.problem import Problem
@@ -211,7 +213,7 @@ class Heuristic:
     True
     """
 
-    def __init__(self, first: Any = target) -> None:
+    def __init__(self, first: AnyStart = target) -> None:
         self.first = resolve(first, lasting=True)
 
     def __call__(self, request: Request) -> Improve:
@@ -286,7 +288,7 @@ class Given:
     [1]
     """
 
-    def __init__(self, solutions: Any, name: str = "start") -> None:
+    def __init__(self, solutions: Arrays, name: str = "start") -> None:
         self.solutions, self.name = _copied(solutions), name
 
     def __call__(self, request: Request) -> Any:
@@ -361,7 +363,7 @@ class Persistent:
     True
     """
 
-    def __init__(self, first: Any = random) -> None:
+    def __init__(self, first: AnyStart = random) -> None:
         self.first = resolve(first)
         self.ends: dict[int, Any] = {}  # key of an example → (C, size), read-only
         self.times: dict[int, int] = {}  # when it was kept: of the ends that two ranks know, the later one is right
@@ -385,7 +387,7 @@ class Persistent:
         for key, rows in zip(indices.tolist(), solutions, strict=True):
             self.keep(key, rows, self.now)
 
-    def keep(self, index: int, rows: Any, time: int = 0) -> None:
+    def keep(self, index: int, rows: Arrays, time: int = 0) -> None:
         """The same for one example, at a time."""
         self.times[index] = time
         self.ends[index] = _copied(rows) if isinstance(rows, np.ndarray) else rows  # on a GPU they are never written again

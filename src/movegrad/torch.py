@@ -11,7 +11,7 @@ the other, from whichever threads they come; copies of a layer go on from the sa
   worker, which is another one in every worker and epoch and depends on ``torch.manual_seed``. For numbers that do not depend on how
   many workers there are, give ``index`` (the position of the example) and ``call`` (the epoch).
 * Processes of distributed training: examples without an ``index`` are numbered from rank · 2⁴⁰ on, so that ranks never share draws;
-  with one, the number of an example in the data set, draws do not depend on the rank (docs/scale.md).
+  with one, the number of an example in the data set, draws do not depend on the rank (docs/guides/scale.md).
 * ``torch.utils.checkpoint`` runs a segment again in the backward pass: a layer in it does not draw anew.
 * ``torch.compile`` and ``torch.func`` give the same numbers (movegrad/_torch_ops.py).
 
@@ -55,6 +55,7 @@ from movegrad._torch_autograd import (
     to_array,
 )
 from movegrad._torch_state import gather_persistent
+from movegrad._types import Arrays, Start
 from movegrad._validate import (
     array_of,
     choice,
@@ -71,7 +72,7 @@ from movegrad.diagnostics import Info
 from movegrad.engine import Begin, Options, Run, Settings, on_gpu, place_of, stream_keys
 from movegrad.problem import Problem
 from movegrad.sampling import one_step
-from movegrad.schedules import Annealing
+from movegrad.schedules import Annealing, Schedule
 
 __all__ = ["FenchelYoungLoss", "LocalSearchLayer", "OneStepLoss", "gather_persistent"]
 
@@ -143,10 +144,10 @@ class LocalSearchLayer(_Module):
         temperature: float = 1.0,
         *,
         time_limit: float | None = None,
-        schedule: Any = None,
+        schedule: Schedule | None = None,
         burn_in: int = 0,
         chains: int = 1,
-        start: Any = "random",
+        start: Start = "random",
         estimator: str = "mean",
         seed: int = 0,
     ) -> None:
@@ -177,12 +178,12 @@ class LocalSearchLayer(_Module):
 
     def forward(
         self,
-        theta: Any,
+        theta: Tensor | Sequence[Tensor],
         *,
         problem: Problems | None = None,
-        start: Any = None,
-        index: Any = None,
-        guide: Any = None,
+        start: Start | None = None,
+        index: Arrays | None = None,
+        guide: Arrays | None = None,
         call: int | None = None,
     ) -> Any:
         """Estimate ŷ_t(θ).
@@ -393,7 +394,9 @@ class FenchelYoungLoss(_Module):
     torch.Size([])
     """
 
-    def __init__(self, layer: LocalSearchLayer, *, start: Any = None, reduction: str = "mean", y_is: str = "solution") -> None:
+    def __init__(
+        self, layer: LocalSearchLayer, *, start: Start | None = None, reduction: str = "mean", y_is: str = "solution"
+    ) -> None:
         super().__init__()
         self.layer = instance_of(layer, "layer", LocalSearchLayer)
         self.start = None if start is None else starts.resolve(start, lasting=True)
@@ -404,13 +407,13 @@ class FenchelYoungLoss(_Module):
 
     def forward(
         self,
-        theta: Any,
-        y: Any,
+        theta: Tensor | Sequence[Tensor],
+        y: Arrays,
         *,
         problem: Problems | None = None,
-        start: Any = None,
-        index: Any = None,
-        guide: Any = None,
+        start: Start | None = None,
+        index: Arrays | None = None,
+        guide: Arrays | None = None,
         y_is: str | None = None,
         call: int | None = None,
     ) -> Tensor:
@@ -441,7 +444,7 @@ class FenchelYoungLoss(_Module):
                 and _are_plain(*options)
                 and _can_be_traced(theta, y, y_is or self.y_is)
             ):
-                return self._in_graph(theta, y, options, y_is or self.y_is)
+                return self._in_graph(theta, y, options, y_is or self.y_is)  # type: ignore[arg-type]
             keys = {"problem": problem, "start": start, "index": index, "guide": guide, "y_is": y_is, "call": call}
             return torch.compiler.disable(self.forward)(theta, y, **keys)
         if _are_transformed():
@@ -449,7 +452,7 @@ class FenchelYoungLoss(_Module):
             keys = {"start": start, "y_is": y_is, "call": call}
             y = y if isinstance(y, Tensor) else torch.as_tensor(encoded(self.layer.problem, y, self._name))
             gradient = _torch_ops.Difference.apply(_tensor(theta), y, _as_tensor(guide), _as_tensor(index), self, keys)
-            return _reduce(_torch_ops.FixedGradient.apply(theta.expand(gradient.shape), None, gradient), self.reduction)
+            return _reduce(_torch_ops.FixedGradient.apply(theta.expand(gradient.shape), None, gradient), self.reduction)  # type: ignore[union-attr]
         return self._forward(theta, y, problem, start, y_is, index=index, guide=guide, call=call)
 
     def _forward(self, theta: Any, y: Any, problem: Any, start: Any, y_is: str | None, **keys: Any) -> Tensor:
@@ -584,7 +587,7 @@ class OneStepLoss(_Module):
         self.temperature = positive(temperature, "temperature")
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
 
-    def forward(self, theta: Tensor, y: Any, *, guide: Any = None) -> Tensor:
+    def forward(self, theta: Tensor, y: Arrays, *, guide: Arrays | None = None) -> Tensor:
         """The loss.
 
         Parameters

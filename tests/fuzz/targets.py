@@ -359,6 +359,7 @@ def pictures() -> list[Target]:
     from matplotlib.figure import Figure
 
     place = folder()
+    run = mg.sample(mg.problems.TopK(5, 2), np.zeros(5), steps=20, chains=2)
 
     def routes(**parts: Any) -> None:
         mg.plot.routes(**parts)
@@ -372,6 +373,14 @@ def pictures() -> list[Target]:
         }, only=("axes", "title", "path"), pools={"path": "paths"}, weight=0.5),
         Target("plot.timetable", mg.plot.timetable, lambda: {"instance": INSTANCE, "route": [1, 2]}, pools={"route": "routes"}),
         Target("plot.places", mg.plot.places, lambda: {"instance": INSTANCE}),
+        Target("plot.trace", mg.plot.trace, lambda: {"run": run, "example": 0, "axes": None, "title": None}, weight=0.5),
+        Target("plot.acceptance", mg.plot.acceptance, lambda: {"run": run, "axes": None, "title": None}, weight=0.5),
+        Target("plot.marginals", mg.plot.marginals, lambda: {
+            "run": run, "exact": np.zeros(5), "example": 0, "names": list("abcde"), "axes": None,
+        }, weight=0.5),
+        Target("plot.regret", mg.plot.regret, lambda: {
+            "curves": {"a": [1.0, 0.5]}, "x": {"a": [0.0, 1.0]}, "xlabel": "epoch", "ylabel": "regret", "title": "",
+        }, weight=0.5),
     ]  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from movegrad import problems
 from movegrad._calls import make_settings, observe
 from movegrad._torch_autograd import to_array
+from movegrad._types import Arrays
 from movegrad._validate import choice, choices, finite_vectors, integer_in, shown
 from movegrad.diagnostics import Info
 from movegrad.integrations._backends import program_of
@@ -635,7 +636,7 @@ class LocalSearchModel(optModel):
     def _getModel(self) -> tuple[None, list[int]]:  # noqa: N802 - the name is PyEPO's
         return None, list(range(self.search_space.size))
 
-    def setObj(self, c: Any) -> None:  # noqa: N802 - the name is PyEPO's
+    def setObj(self, c: Arrays) -> None:  # noqa: N802 - the name is PyEPO's
         """Set the costs (d,)."""
         values = _on_cpu(c, "c")
         values = finite_vectors(values.astype(float) if values.dtype.kind in "biu" else values, "c", self.search_space.size)
@@ -652,6 +653,6 @@ class LocalSearchModel(optModel):
         statistic = observe(self.search_space, found.solution[None]).statistics[0]
         return statistic, float(self._cost @ statistic)
 
-    def addConstr(self, coefs: Any, rhs: float) -> "LocalSearchModel":  # noqa: N802 - the name is PyEPO's
+    def addConstr(self, coefs: Arrays, rhs: float) -> "LocalSearchModel":  # noqa: N802 - the name is PyEPO's
         """Not possible: a problem is its constraints."""
         raise NotImplementedError(f"{self.search_space.name} must be built anew to add a constraint, got one in addConstr.")

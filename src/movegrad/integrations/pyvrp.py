@@ -6,7 +6,6 @@ Requests are 1..n here; PyVRP's clients are 0..n−1, its location i is our inde
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ try:
 except ImportError as error:
     raise ImportError('movegrad.integrations.pyvrp needs PyVRP: pip install "movegrad[pyvrp]".') from error
 
+from movegrad._types import Arrays
 from movegrad._validate import array_of, doubles, finite_vectors, instance_of, integer_in, positive
 from movegrad.problems.routing import Instance
 from movegrad.problems.routing.problem import encode
@@ -26,7 +26,7 @@ _GREATEST = 2**45  # of a number: sums of a great many stay far from an overflow
 
 
 def to_pyvrp(
-    instance: Instance, prizes: Any = None, *, vehicles: int | None = None, scale: float | None = None
+    instance: Instance, prizes: Arrays | None = None, *, vehicles: int | None = None, scale: float | None = None
 ) -> pyvrp.ProblemData:
     """The same problem for PyVRP; requests that must be served are required clients, the others optional ones.
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import array_of, choices, flag, integer_in, positive, shown
 from movegrad.engine import categorical, integer, is_jitted, jit, outline
 from movegrad.problem import Jitted, Move, Problem
@@ -337,7 +338,7 @@ class Permutations:
 class Permuting(Problem):
     """What :class:`Assignment` and :class:`QAP` share: how solutions are read, and θ as a matrix."""
 
-    def theta(self, matrix: Any) -> Any:
+    def theta(self, matrix: Arrays) -> Any:
         """θ of a matrix: its rows, one after another.
 
         Parameters
@@ -371,7 +372,7 @@ class Permuting(Problem):
             raise ValueError(f"mean must have a last axis of {n * n} entries, got shape {tuple(mean.shape)}.")
         return mean.reshape(*mean.shape[:-1], n, n)
 
-    def decode(self, solution: Any) -> list[int]:
+    def decode(self, solution: Arrays) -> list[int]:
         """The column of each row.
 
         Parameters
@@ -449,7 +450,7 @@ class Assignment(Permuting):
         guided: bool = False,
         beta: float | None = None,
         weights: Sequence[float] | None = None,
-        phi: Any = None,
+        phi: Arrays | None = None,
         extra_moves: Sequence[Move] = (),
     ) -> None:
         n, guided = integer_in(n, "n", 2, MOST_ROWS), flag(guided, "guided")

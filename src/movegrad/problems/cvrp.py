@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import MOST, array_of, choices, doubles, integer_in, positive
 from movegrad.engine import jit, outline
 from movegrad.problem import Jitted, Move
@@ -347,11 +348,11 @@ class CVRP(RoutingProblem):
 
     def __init__(
         self,
-        demands: Any,
+        demands: Arrays,
         capacity: float,
         vehicles: int | None = None,
         *,
-        distances: Any = None,
+        distances: Arrays | None = None,
         beta: float = BETA,
         moves: Sequence[str] = tuple(EDGE_MOVES),
         shares: Sequence[float] | None = None,
@@ -401,7 +402,7 @@ class CVRP(RoutingProblem):
             name=f"CVRP({n} customers)",
         )
 
-    def theta(self, matrix: Any) -> Any:
+    def theta(self, matrix: Arrays) -> Any:
         """θ of a matrix, such as −distances.
 
         Parameters
@@ -416,7 +417,7 @@ class CVRP(RoutingProblem):
         """
         return to_edges(matrix, "matrix", len(self.solution))
 
-    def matrix(self, edges: Any) -> Any:
+    def matrix(self, edges: Arrays) -> Any:
         """The matrix of a vector of edges, such as ``Sample.mean``: how often each one is driven.
 
         Parameters

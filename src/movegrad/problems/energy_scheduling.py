@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays, Start
 from movegrad._validate import MOST, array_of, choices, integer_in, positive, shown, why
 from movegrad.engine import categorical, integer, jit, outline
 from movegrad.problem import Move, Problem
@@ -529,19 +530,19 @@ class EnergyScheduling(Problem):
 
     def __init__(
         self,
-        durations: Any,
-        releases: Any,
-        deadlines: Any,
-        powers: Any,
-        uses: Any,
-        capacities: Any,
+        durations: Arrays,
+        releases: Arrays,
+        deadlines: Arrays,
+        powers: Arrays,
+        uses: Arrays,
+        capacities: Arrays,
         slots: int,
         *,
         slot_hours: float = 1.0,
         moves: Sequence[str] = ("shift", "move", "relocate", "swap"),
         beta: float | None = None,
         shares: Sequence[float] | None = None,
-        start: Any = None,
+        start: Start | None = None,
     ) -> None:
         slots = integer_in(slots, "slots", 1, MOST)
         duration = _integers(durations, "durations", 1, slots)
@@ -624,7 +625,7 @@ class EnergyScheduling(Problem):
         arguments, hours = _parse(words, path)
         return cls(*arguments, slot_hours=hours, **options)
 
-    def decode(self, solution: Any) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, solution: Arrays) -> tuple[np.ndarray, np.ndarray]:
         """Starts and machines of solutions.
 
         Parameters
@@ -644,7 +645,7 @@ class EnergyScheduling(Problem):
             raise ValueError(f"solution must have a last axis of {2 * n} entries, got shape {array.shape}.")
         return array[..., :n], array[..., n:]
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Arrays) -> Any:
         """A pair of starts and machines as a solution; functions that take solutions call it.
 
         Parameters

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays, Start
 from movegrad._validate import array_of, choices, positive, shown
 from movegrad.engine import categorical, integer, jit
 from movegrad.problem import Move, Problem
@@ -329,13 +330,13 @@ class GeneralizedAssignment(Problem):
 
     def __init__(
         self,
-        weights: Any,
-        capacities: Any,
+        weights: Arrays,
+        capacities: Arrays,
         *,
         moves: Sequence[str] = ("reassign", "swap", "chain"),
         beta: float | None = None,
         shares: Sequence[float] | None = None,
-        start: Any = None,
+        start: Start | None = None,
     ) -> None:
         table, limits = amounts(weights, "weights", 2), amounts(capacities, "capacities", 1)
         agents, jobs = table.shape
@@ -363,7 +364,7 @@ class GeneralizedAssignment(Problem):
             name=f"GeneralizedAssignment({agents} agents, {jobs} jobs)",
         )
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Arrays) -> Any:
         """Lists of the jobs of each agent as solutions; functions that take solutions call it.
 
         Parameters

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import MOST, array_of, choices, integer_in, sequence
 from movegrad.engine import integer, jit
 from movegrad.problem import Move, Problem, stay
@@ -199,7 +200,7 @@ class ShortestPath(Problem):
 
     def __init__(
         self,
-        grid: Any,
+        grid: Arrays,
         *,
         moves: Sequence[str] = ("corner", "swap"),
         weights: Sequence[float] | None = None,
@@ -245,7 +246,7 @@ class ShortestPath(Problem):
         """
         return {"nodes": np.cumsum([0, *np.where(solution, self.grid[1], 1)]).tolist()}
 
-    def from_arcs(self, arcs: Any) -> np.ndarray:
+    def from_arcs(self, arcs: Arrays) -> np.ndarray:
         """Paths given by their arcs, as solutions.
 
         Parameters

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import lgamma
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import MOST, integer_in
 from movegrad.engine import categorical, coin, integer, jit
 from movegrad.problem import Move, Problem
@@ -181,7 +182,7 @@ class Hypercube(Problem):
         *,
         exactly: int | Sequence[int] | None = None,
         weights: Sequence[float] | None = None,
-        phi: Any = None,
+        phi: Arrays | None = None,
         extra_moves: Sequence[Move] = (),
     ) -> None:
         d = integer_in(d, "d", 1, MOST)

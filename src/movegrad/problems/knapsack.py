@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import array_of, choices, doubles, positive, sequence, unmasked
 from movegrad.engine import coin, integer, jit, leaf
 from movegrad.problem import Move, Problem
@@ -358,8 +359,8 @@ class Knapsack(Problem):
 
     def __init__(
         self,
-        weights: Any,
-        capacities: Any,
+        weights: Arrays,
+        capacities: Arrays,
         *,
         moves: Sequence[str] = ("swap", "flip"),
         beta: float | None = None,
@@ -405,7 +406,7 @@ class Knapsack(Problem):
             array.setflags(write=False)
 
     @staticmethod
-    def batch(weights: Any, capacities: Any, **options: Any) -> list["Knapsack"]:
+    def batch(weights: Arrays, capacities: Arrays, **options: Any) -> list["Knapsack"]:
         """One knapsack for each example.
 
         Parameters

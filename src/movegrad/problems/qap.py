@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import array_of, doubles
 from movegrad.engine import jit, outline
 from movegrad.problem import Move
@@ -128,8 +129,8 @@ class QAP(Permuting):
 
     def __init__(
         self,
-        flow: Any,
-        distance: Any,
+        flow: Arrays,
+        distance: Arrays,
         *,
         moves: Sequence[str] = ("swap",),
         weights: Sequence[float] | None = None,

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import LARGEST, MOST, array_of, doubles, integer_in, shown
 from movegrad.engine import coin, integer, jit
 from movegrad.problem import Move, Problem
@@ -316,7 +317,7 @@ class QUBO(_TwoValued):
     ([1, 0, 1], 2.0)
     """
 
-    def __init__(self, Q: Any, *, pairs: Any = None, extra_moves: Sequence[Move] = ()) -> None:
+    def __init__(self, Q: Arrays, *, pairs: Arrays | None = None, extra_moves: Sequence[Move] = ()) -> None:
         term = _nothing(integer_in(Q, "Q", 1, MOST)) if isinstance(Q, (int, np.integer)) else _quadratic(Q, "Q")
         listed = None if pairs is None else _pairs(pairs, "pairs", term.n)
         super().__init__(f"QUBO({term.n})", False, term, listed, 0, 1, extra_moves)
@@ -349,7 +350,9 @@ class Ising(_TwoValued):
     [-1, -1, -1, -1, -1]
     """
 
-    def __init__(self, couplings: Any, fields: Any = None, *, pairs: Any = None, extra_moves: Sequence[Move] = ()) -> None:
+    def __init__(
+        self, couplings: Arrays, fields: Arrays | None = None, *, pairs: Arrays | None = None, extra_moves: Sequence[Move] = ()
+    ) -> None:
         if isinstance(couplings, (int, np.integer)):
             term = _nothing(integer_in(couplings, "couplings", 1, MOST))
         else:
@@ -398,7 +401,7 @@ class MaxCut(_TwoValued):
     (4.0, [0, 1, 2, 3])
     """
 
-    def __init__(self, n: int, edges: Any, weights: Any = None, *, extra_moves: Sequence[Move] = ()) -> None:
+    def __init__(self, n: int, edges: Arrays, weights: Arrays | None = None, *, extra_moves: Sequence[Move] = ()) -> None:
         n = integer_in(n, "n", 1, MOST)
         ends, term = _pairs(edges, "edges", n), _nothing(n)
         if weights is not None:

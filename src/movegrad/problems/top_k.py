@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from math import comb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import MOST, flag, integer_in, positive
 from movegrad.engine import integer, jit, leaf
 from movegrad.problem import Move, Problem
@@ -265,7 +266,7 @@ class TopK(Problem):
         guided: bool = False,
         beta: float | None = None,
         weights: Sequence[float] | None = None,
-        phi: Any = None,
+        phi: Arrays | None = None,
         extra_moves: Sequence[Move] = (),
     ) -> None:
         d = integer_in(d, "d", 2, MOST)

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import array_of, choices, flag, integer_in, positive, sequence, shown
 from movegrad.engine import coin, integer, jit, outline
 from movegrad.problem import Move, Problem
@@ -658,7 +659,7 @@ class TSP(Problem):
         n: int,
         asymmetric: bool = False,
         *,
-        neighbors: Any = NEIGHBORS,
+        neighbors: int | Arrays = NEIGHBORS,
         share: float = 0.95,
         moves: Sequence[str] | None = None,
         weights: Sequence[float] | None = None,
@@ -698,7 +699,7 @@ class TSP(Problem):
         )
 
     @staticmethod
-    def nearest(distances: Any, k: int = NEIGHBORS) -> np.ndarray:
+    def nearest(distances: Arrays, k: int = NEIGHBORS) -> np.ndarray:
         """Lists of near cities, for ``neighbors``: proposals then depend on these distances and not on θ.
 
         Parameters
@@ -731,7 +732,7 @@ class TSP(Problem):
         np.fill_diagonal(far, np.inf)
         return np.argsort(far, axis=1, kind="stable")[:, : integer_in(k, "k", 1, len(array) - 1)]
 
-    def theta(self, matrix: Any) -> Any:
+    def theta(self, matrix: Arrays) -> Any:
         """θ of a matrix, such as −distances.
 
         Parameters
@@ -750,7 +751,7 @@ class TSP(Problem):
         square = matrix_of(matrix, "matrix", n, diagonal=False)
         return square.reshape(*square.shape[:-2], n * n)
 
-    def matrix(self, edges: Any) -> Any:
+    def matrix(self, edges: Arrays) -> Any:
         """The matrix of a vector of edges or arcs, such as ``Sample.mean``: where it is used, and how often.
 
         Parameters
@@ -766,11 +767,12 @@ class TSP(Problem):
         n = len(self.solution)
         if not self.asymmetric:
             return to_matrix(edges, "edges", n)
-        if tuple(edges.shape[-1:]) != (self.size,):
-            raise ValueError(f"edges must have a last axis of {self.size} entries, got shape {tuple(edges.shape)}.")
-        return edges.reshape(*edges.shape[:-1], n, n)
+        given: Any = edges
+        if tuple(given.shape[-1:]) != (self.size,):
+            raise ValueError(f"edges must have a last axis of {self.size} entries, got shape {tuple(given.shape)}.")
+        return given.reshape(*given.shape[:-1], n, n)
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Arrays) -> Any:
         """Tours as solutions; functions that take solutions call it.
 
         Parameters
@@ -791,7 +793,7 @@ class TSP(Problem):
         starts = (tours == 0).argmax(-1)[..., None]  # where there is no city 0, ``contains`` says so
         return np.take_along_axis(tours, (starts + np.arange(tours.shape[-1])) % tours.shape[-1], -1)
 
-    def decode(self, solution: Any) -> list[int]:
+    def decode(self, solution: Arrays) -> list[int]:
         """The tour of a solution.
 
         Parameters

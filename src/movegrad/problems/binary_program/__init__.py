@@ -5,10 +5,12 @@ finds a first solution, ``models.py`` reads files and models of solvers, ``repor
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from movegrad._types import Arrays, Start
 from movegrad._validate import array_of, choices, finite_vectors, flag, positive, shown
 from movegrad.problem import Move, Problem, stay
 from movegrad.problems._binary import extra, weighted
@@ -107,15 +109,15 @@ class BinaryProgram(Problem):
 
     def __init__(
         self,
-        A: Any,
-        lower: Any = None,
-        upper: Any = None,
+        A: Arrays,
+        lower: Arrays | None = None,
+        upper: Arrays | None = None,
         *,
-        start: Any = None,
+        start: Start | None = None,
         moves: Sequence[str] | None = None,
         weights: Sequence[float] | None = None,
         tolerance: float = TOLERANCE,
-        costs: Any = None,
+        costs: Arrays | None = None,
         maximize: bool = True,
         extra_moves: Sequence[Move] = (),
     ) -> None:
@@ -157,7 +159,7 @@ class BinaryProgram(Problem):
         )
 
     @classmethod
-    def read(cls, path: Any, **options: Any) -> "BinaryProgram":
+    def read(cls, path: str | Path, **options: Any) -> "BinaryProgram":
         """The program of a file in MPS or LP format, by HiGHS.
 
         Parameters

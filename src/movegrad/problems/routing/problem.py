@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import array_of, choices, doubles, encoded, finite_vectors, flag, instance_of, positive, sequence, shown
 from movegrad.engine import pure
 from movegrad.problem import Problem
@@ -37,7 +38,7 @@ class RoutingProblem(Problem):
 
     instance: Instance
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Arrays) -> Any:
         """Routes as solutions; functions that take solutions call it.
 
         Parameters
@@ -82,7 +83,7 @@ class RoutingProblem(Problem):
             raise ValueError(f"{name} must have entries in {UNSERVED}..{n}, got {array[wrong][0]}.")
         return array.astype(np.int64)
 
-    def routes(self, solution: Any) -> list[list[int]]:
+    def routes(self, solution: Arrays) -> list[list[int]]:
         """The routes of a solution.
 
         Parameters
@@ -139,7 +140,7 @@ class RoutingProblem(Problem):
             time = pure(drive)(data, time, a, b)
         return ""
 
-    def is_feasible(self, routes: Any) -> bool:
+    def is_feasible(self, routes: Arrays) -> bool:
         """Are these routes in the set?
 
         Parameters
@@ -183,7 +184,7 @@ class PrizeCollectingVRPTW(RoutingProblem):
     References
     ----------
     Vivier-Ardisson, Blondel, Parmentier, "Learning with Local Search MCMC Layers", appendix on the dynamic VRPTW. The moves are
-    corrected: see ``docs/routing.md``.
+    corrected: see ``docs/problems/routing.md``.
 
     Examples
     --------
@@ -232,7 +233,7 @@ class PrizeCollectingVRPTW(RoutingProblem):
         array = self._decode(solution, "solution")
         return {"routes": self.routes(array), "cost": self.cost(array), "served": array[1:] != UNSERVED}
 
-    def cost(self, routes: Any) -> float:
+    def cost(self, routes: Arrays) -> float:
         """Cost of driving.
 
         Parameters
@@ -249,7 +250,7 @@ class PrizeCollectingVRPTW(RoutingProblem):
 
     # --- arcs ------------------------------------------------------------------------------------------------------------
 
-    def theta(self, prizes: Any, rewards: Any = None) -> np.ndarray:
+    def theta(self, prizes: Arrays, rewards: Arrays | None = None) -> np.ndarray:
         """θ of prizes, and of rewards of arcs where T also counts them.
 
         Parameters

@@ -1,0 +1,218 @@
+"""Figures and tables of the site (and of the README), from the JSON files that benchmarks and studies have left."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+STUDENT_3 = 4.303  # 97.5 % of Student's t with 2 degrees of freedom: three seeds
+
+
+def load(path: str) -> Any:
+    return json.loads((ROOT / path).read_text(encoding="utf-8"))
+
+
+def medians(path: str) -> dict[str, float]:
+    """Rows of a benchmark by name."""
+    return {row["name"]: row["median"] for row in load(path)["rows"]}
+
+
+ENGINE, ROUTING = medians("benchmarks/results/engine.json"), medians("benchmarks/results/routing.json")
+GPU = load("benchmarks/results/gpu.json")
+
+
+def times(value: float) -> str:
+    """A ratio, with three figures below ten and none behind the point above."""
+    return f"{value:.2f}×" if value < 2 else f"{value:.1f}×" if value < 10 else f"{value:.0f}×"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def chain() -> str:
+    """Steps per second of the paper's hypercube, beside NumPy and JAX."""
+    rows = []
+    for many in ("64 chains", "1 chain"):
+        row = [many, f"{ENGINE[f'{many}: movegrad']:.0f} million steps/s"]
+        rows.append(row + [times(ENGINE[f"{many}: speed, movegrad / {other}"]) for other in ("NumPy", "plain JAX", "tuned JAX")])
+    return table(["", "movegrad", "over NumPy", "over JAX, as one writes it", "over JAX, tuned for this chain"], rows)
+
+
+def costs() -> str:
+    """What a step, a call and a start cost."""
+    rows = [
+        ["time per step at d = 100,000 over d = 100", times(ENGINE["1 chain: time per step, d = 100,000 / d = 100"])],
+        ["two threads over one, 64 chains", times(ENGINE["64 chains: speed, 2 threads / 1 thread"])],
+        [
+            "a mixture of flips of 1, 2, 3 and 6 bits over a single flip",
+            times(ENGINE["1 chain: time per step, mixed flips of 1, 2, 3, 6 bits / flip"]),
+        ],
+        [
+            "knapsack with 50 capacities over a single flip: swaps and flips, with guided moves",
+            ", ".join(
+                times(ENGINE[f"knapsack, M = 50: time per step, {moves} / flip of a bit"])
+                for moves in ("swap and flip", "swap, guided swap and guided flip")
+            ),
+        ],
+        [
+            "recycled mean, covariance product over a plain step",
+            ", ".join(times(ENGINE[f"1 chain: time per step, flip, {kind} / flip"]) for kind in ("recycled", "covariance product")),
+        ],
+        [
+            "first result in a new process: nothing compiled, kernel on disk",
+            f"{ENGINE['first result, nothing compiled']:.1f} s, {ENGINE['first result, kernel on disk']:.2f} s",
+        ],
+        [
+            "layer call of one step, validation and autograd included",
+            f"{ENGINE['layer call, top-k with d = 10, 1 step']:.0f} µs",
+        ],
+        [
+            "time spent over a limit of 1, 10, 50 ms per example (32 examples)",
+            ", ".join(f"{ENGINE[f'time spent / time limit of {ms} ms']:.2f}" for ms in (1, 10, 50)),
+        ],
+    ]
+    return table(["", "measured"], rows)
+
+
+def routing() -> str:
+    rows = [
+        [
+            "a step with 100 requests over a flip of a bit",
+            f"{times(ROUTING['time per step, routing with n = 100 / flip of a bit'])} "
+            f"({ROUTING['time per step, routing, n = 100']:.0f} ns)",
+        ],
+        ["a step with 1000 requests over 100", times(ROUTING["time per step, routing, n = 1000 / n = 100"])],
+        ["steps in a call of 1 ms", f"{ROUTING['sample from a given plan: steps in 1 ms, call included']:,.0f}"],
+    ]
+    return table(["", "measured"], rows)
+
+
+def solvers_of_routing() -> str:
+    """Annealing beside PyVRP: gaps to the best plan known."""
+    rows = []
+    for ms in (1, 10, 100, 1000):
+        found = {
+            who: next(v for k, v in ROUTING.items() if k.startswith(f"{ms} ms, set-up cached: gap of {who}"))
+            for who in ("movegrad", "PyVRP")
+        }
+        rows.append([f"{ms:,} ms", f"{found['movegrad']:.1f} %", f"{found['PyVRP']:.1f} %"])
+    return table(["time", "`mg.solve`", "PyVRP"], rows)
+
+
+def gpu() -> str:
+    rows = []
+    for name, speed in GPU["speed"].items():
+        median = speed["gpu"]["median"]
+        rows.append([name, f"{median / 1e9:.3g} G", f"{speed['cpu'] / 1e6:.0f} M", times(median / speed["cpu"])])
+    return table(["problem", f"{GPU['versions']['GPU']}, 32,768 chains: steps/s", "16 CPU cores", "over CPU"], rows)
+
+
+METHODS = {
+    "ours-spo": "movegrad at 2θ − c, 10,000 steps",
+    "ours-spo-3000": "movegrad at 2θ − c, 3000 steps",
+    "ours-3000": "movegrad, decisions alone, 3000 steps",
+    "spo-lp": "PyEPO: SPO+ on LP relaxations",
+    "pfy-lp": "PyEPO: perturbed Fenchel-Young on LP relaxations",
+    "mse": "least squares, then a solver",
+}
+SEES = {"ours-3000": "decisions", "pfy-lp": "decisions", "mse": "costs"}
+
+
+def knapsack() -> str:
+    """Regret on new instances and time of training, each method with its best schedule."""
+    groups = defaultdict(list)
+    for row in load("experiments/knapsack/results/quick/tuned.json")["rows"].values():
+        if row.get("table") == "runs":
+            groups[row["method"]].append(row)
+    rows = []
+    for method, name in METHODS.items():
+        runs = groups[method]
+        regrets = [run["test"] for run in runs]
+        width = STUDENT_3 * stdev(regrets) / len(regrets) ** 0.5
+        assert len(regrets) == 3, "STUDENT_3 is for three seeds"
+        seconds = mean(run["seconds_epoch"] for run in runs)
+        rows.append([name, SEES.get(method, "both"), f"{mean(regrets):.3f} ±{width:.3f}", f"{1000 * seconds:.3g} ms"])
+    return table(["method", "sees", "regret on new instances", "an epoch of 400 examples"], rows)
+
+
+def solvers_of_knapsack() -> str:
+    lost = {(row["solver"], row["limit_ms"]): row for row in load("experiments/knapsack/results/quick/solve.json")["rows"].values()}
+    rows = []
+    for ms in (1.0, 10.0, 50.0):
+        row = [f"{ms:g} ms"]
+        for who in ("movegrad", "gurobi", "highs"):
+            found = lost[who, ms]
+            row.append("finds nothing" if found["nothing_found"] == 1.0 else f"{100 * found['lost']:.2g} %")
+        rows.append(row)
+    return table(["limit", "`mg.solve`", "Gurobi", "HiGHS"], rows)
+
+
+NUMBERS = {
+    "chain_table": chain(),
+    "costs_table": costs(),
+    "routing_table": routing(),
+    "routing_solvers_table": solvers_of_routing(),
+    "gpu_table": gpu(),
+    "knapsack_table": knapsack(),
+    "knapsack_solvers_table": solvers_of_knapsack(),
+    "first_compiled": f"{ENGINE['first result, nothing compiled']:.1f} s",
+    "first_on_disk": f"{ENGINE['first result, kernel on disk']:.2f} s",
+    "layer_call": f"{ENGINE['layer call, top-k with d = 10, 1 step']:.0f} µs",
+    "loss_call": f"{ENGINE['Fenchel-Young loss, forward and backward']:.0f} µs",
+    "gpu_call": f"{1000 * GPU['calls']['layer']:.1f} ms",
+}
+
+
+def facts() -> str:
+    """The table of measured facts in the README."""
+    tuned = {line.split(" | ")[0].lstrip("| "): line.split(" | ") for line in knapsack().splitlines()}
+    ours, spo = tuned[METHODS["ours-spo-3000"]], tuned[METHODS["spo-lp"]]
+    lost = load("experiments/knapsack/results/quick/solve.json")["rows"]
+    hypercube = GPU["speed"]["hypercube"]
+    fast = hypercube["gpu"]["median"]
+    rows = [
+        [
+            "a chain on two cores",
+            f"{ENGINE['64 chains: movegrad']:.0f} million steps/s; "
+            f"{times(ENGINE['64 chains: speed, movegrad / plain JAX'])} JAX as one writes it, "
+            f"{times(ENGINE['64 chains: speed, movegrad / tuned JAX'])} JAX tuned for this chain",
+            "`make bench`",
+        ],
+        [
+            "the same on an H200",
+            f"{fast / 1e9:.0f} G steps/s, {times(fast / hypercube['cpu'])} 16 CPU cores",
+            "`benchmarks/gpu.py`",
+        ],
+        [
+            "first result: nothing compiled, kernel on disk",
+            f"{ENGINE['first result, nothing compiled']:.1f} s, {ENGINE['first result, kernel on disk']:.2f} s",
+            "`make bench`",
+        ],
+        [
+            "knapsack learned: regret, time of an epoch",
+            f"{ours[2]}, {ours[3].rstrip(' |')}; SPO+ on LPs {spo[2]}, {spo[3].rstrip(' |')}",
+            "`make reproduce-knapsack`",
+        ],
+        [
+            "knapsack solved in 10 ms: value lost",
+            f"{100 * lost['movegrad | 10.0 ms']['lost']:.2g} %, Gurobi {100 * lost['gurobi | 10.0 ms']['lost']:.2g} %",
+            "`make reproduce-knapsack`",
+        ],
+        [
+            "routes in 1 s: gap of `mg.solve`, of PyVRP",
+            ", ".join(
+                f"{next(v for k, v in ROUTING.items() if k.startswith(f'1000 ms, set-up cached: gap of {who}')):.1f} %"
+                for who in ("movegrad", "PyVRP")
+            ),
+            "`make bench`",
+        ],
+    ]
+    return table(["", "measured", "by"], rows)
+
+
+if __name__ == "__main__":
+    print(facts())

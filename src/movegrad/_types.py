@@ -1,0 +1,20 @@
+"""What arguments may be, for type checkers; :mod:`movegrad._validate` says it to people."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import ArrayLike
+
+__all__ = ["Arrays", "Start"]
+
+
+class HasShape(Protocol):
+    """Arrays of NumPy, PyTorch, JAX, CuPy, on any device."""
+
+    @property
+    def shape(self) -> Any:
+        """Its axes."""
+
+
+Arrays: TypeAlias = ArrayLike | HasShape | Sequence[Any]
+Start: TypeAlias = str | Arrays | Callable[[Any], Any]
