@@ -1,5 +1,7 @@
 """The disk cache of kernels: a new process finds them, and never one of other code."""
 
+import ast
+import inspect
 import subprocess
 import sys
 import textwrap
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import movegrad as mg
-from movegrad.engine.compile import pure
+from movegrad.engine.compile import generate, pure
 from movegrad.engine.reach import Reach
 
 SCRIPT = """
@@ -148,3 +150,11 @@ def test_function_that_does_not_compile_is_named(gain, message):
     problem = mg.Problem(cube.data, cube.state, [replace(FLIP, gain=gain)], 3)
     with pytest.raises(ValueError, match=message):
         mg.sample(problem, np.zeros(3), steps=1)
+
+
+def test_the_lines_that_a_generated_function_claims_can_be_read():
+    """Numba reads them when it saves a kernel, and Python 3.13 raises where they begin inside a string."""
+    made = generate("def twice(x):\n    return 2 * x\n", "twice")
+    lines, _ = inspect.getsourcelines(made.py_func)
+    assert ast.parse(textwrap.dedent("".join(lines)))
+    assert made(21) == 42

@@ -172,10 +172,15 @@ class _Fold(ast.NodeTransformer):
 
 
 def generate(source: str, name: str, **names: Any) -> Callable:
-    """A function of generated source. It claims to live in this file, since that is where Numba looks for a cache."""
+    """A function of generated source. It claims to live in this file, since that is where Numba looks for a cache.
+
+    And it claims the lines of this function: Numba reads them for its annotations, and Python 3.13 cannot read just any.
+    """
     namespace: dict[str, Any] = {"__name__": __name__, **names}
     exec(compile(source, __file__, "exec"), namespace)
-    return jit(namespace[name])
+    made = namespace[name]
+    made.__code__ = made.__code__.replace(co_firstlineno=generate.__code__.co_firstlineno)
+    return jit(made)
 
 
 def kernel(function: Any) -> tuple[Callable, Reach]:
