@@ -156,5 +156,6 @@ def test_the_lines_that_a_generated_function_claims_can_be_read():
     """Numba reads them when it saves a kernel, and Python 3.13 raises where they begin inside a string."""
     made = generate("def twice(x):\n    return 2 * x\n", "twice")
     lines, _ = inspect.getsourcelines(made.py_func)
-    assert ast.parse(textwrap.dedent("".join(lines)))
+    assert lines[0].startswith("def generate(")
+    assert ast.parse("".join(lines))
     assert made(21) == 42
