@@ -10,10 +10,13 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from experiments.arena.methods import METHODS
-from experiments.arena.study import OURS, Settings
+from experiments.arena.study import OURS, RIVALS, Settings
 from experiments.framework import Rows
 from experiments.verdicts import Interval, paired, verdict
 
+DASHES = ("-", "--", "-.", ":")
+GREY = "#7f7f7f"
+TICKS = (1.0, 1.5, 2.0, 3.0)  # of the regret axis, in units of the best
 NOTHING = "nothing yet"  # no step has ended at that time
 
 
@@ -130,38 +133,72 @@ def outcome(rows: Rows, board: str, time: float) -> tuple[str, str, str] | None:
 
 
 def figures(name: str, settings: Settings, rows: Rows) -> dict[str, Figure]:
-    """Regret against seconds, one panel for each data set: medians of seeds, bands from the lowest to the highest."""
-    shown = [board for board in settings.boards if entries(rows, board)]
-    if not shown:
-        return {}
-    figure, axes = plt.subplots(1, len(shown), figsize=(1.5 + 4.2 * len(shown), 4.6), squeeze=False, layout="constrained")
-    for axis, board in zip(axes[0], shown, strict=True):
-        panel(axis, settings, rows, board)
-    return {name: figure}
+    """Regret against seconds, one panel for each data set."""
+    shown = [(settings, rows, board) for board in settings.boards if entries(rows, board)]
+    return {name: panels(shown)} if shown else {}
 
 
-def panel(axis: Any, settings: Settings, rows: Rows, board: str) -> None:
-    """The better of default and tuned of each method at the last time, names at the ends of lines."""
+def panels(shown: list[tuple[Settings, Rows, str]], columns: int = 4) -> Figure:
+    """Medians of seeds, bands from the lowest to the highest; a method looks the same in all panels."""
+    columns = min(columns, len(shown))
+    lines = -(-len(shown) // columns)
+    figure, axes = plt.subplots(
+        lines, columns, figsize=(3.7 * columns + 0.8, 3.5 * lines + 1.2), squeeze=False, layout="constrained"
+    )
+    for axis in axes.ravel()[len(shown) :]:
+        axis.set_axis_off()
+    handles: dict[str, Any] = {}
+    for axis, one in zip(axes.ravel(), shown, strict=False):
+        handles |= panel(axis, *one)
+    titles = [METHODS[method].title for method in METHODS if method in handles]
+    figure.legend(
+        [handles[m] for m in METHODS if m in handles],
+        titles,
+        loc="outside lower center",
+        ncols=2 * columns,
+        frameon=False,
+        fontsize=8,
+    )
+    return figure
+
+
+def look(method: str) -> dict[str, Any]:
+    """Ours in red, told apart by dashes; rivals each in a color of their own."""
+    if method in OURS:
+        return {
+            "color": "#d62728",
+            "linewidth": 2.0,
+            "linestyle": DASHES[OURS.index(method)],
+            "marker": "o",
+            "markersize": 4,
+            "zorder": 3,
+        }
+    color = plt.get_cmap("tab20")(2 * list(RIVALS).index(method) % 20 + (RIVALS.index(method) >= 10))
+    return {"color": GREY if method == "mse" else color, "linewidth": 1.2, "marker": ".", "zorder": 2}
+
+
+def panel(axis: Any, settings: Settings, rows: Rows, board: str) -> dict[str, Any]:
+    """Of each method what validation prefers, default or tuned; what is much worse than the best leaves the panel at the top."""
     found, last = entries(rows, board), settings.times[-1]
     by_method: dict[str, Entry] = {}
-    for entry in found:
-        if entry.method not in by_method or entry.regrets(last).mean() < by_method[entry.method].regrets(last).mean():
-            by_method[entry.method] = entry
-    chosen = sorted((e for e in by_method.values() if e.began(last)), key=lambda e: e.regrets(last).mean())
-    palette = plt.get_cmap("tab20")
-    for k, entry in enumerate(chosen):
+    for entry in sorted(found, key=lambda e: -e.validated(last)):
+        by_method[entry.method] = entry
+    lines, lowest = {}, min(e.regrets(last).mean() for e in found) * 100.0
+    for entry in by_method.values():
         times = [t for t in settings.times if entry.began(t)]
-        values = np.array([entry.regrets(t).mean(1) for t in times]) * 100.0
-        style = {"color": "#d62728" if entry.ours else palette(2 * k % 20), "linewidth": 2.2 if entry.ours else 1.1}
-        axis.plot(
-            times,
-            np.median(values, 1),
-            marker="o" if entry.ours else ".",
-            label=entry.title,
-            zorder=3 if entry.ours else 2,
-            **style,
-        )
-        axis.fill_between(times, values.min(1), values.max(1), color=style["color"], alpha=0.12, linewidth=0)
-    axis.set(xscale="log", yscale="log", xlabel="processor seconds of training", ylabel="test regret, %")
-    axis.set_title(next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board))
-    axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=2, frameon=False)
+        if times:
+            values = np.array([entry.regrets(t).mean(1) for t in times]) * 100.0
+            lines[entry.method] = axis.plot(times, np.median(values, 1), **look(entry.method))[0]
+            axis.fill_between(times, values.min(1), values.max(1), color=lines[entry.method].get_color(), alpha=0.08, linewidth=0)
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="processor seconds of training",
+        ylabel="test regret, %",
+        ylim=(0.9 * lowest, 5.0 * lowest),
+    )
+    axis.set_xticks(settings.times, [f"{t:g}" for t in settings.times])
+    axis.set_yticks([lowest * f for f in TICKS], [f"{lowest * f:.2g}" for f in TICKS])
+    axis.minorticks_off()
+    axis.set_title(next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board), fontsize=10)
+    return lines

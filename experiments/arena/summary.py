@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from experiments.arena.report import Entry, best, compared, entries, panel
+from experiments.arena.report import Entry, best, compared, entries, panels
 from experiments.arena.study import NAMES, Settings
 from experiments.display import markdown, save_figure
 from experiments.framework import Rows, answered, rebuilt
@@ -75,19 +75,11 @@ def table(folder: Path) -> Table:
     return shown
 
 
-def figure(folder: Path) -> Figure | None:
+def figure(folder: Path) -> Figure:
     """One panel for each data set."""
-    panels = [(settings, rows, board) for settings, rows in results(folder) for board in settings.boards if entries(rows, board)]
-    if not panels:
-        return None
-    columns = min(4, len(panels))
-    lines = -(-len(panels) // columns)
-    made, axes = plt.subplots(lines, columns, figsize=(4.6 * columns, 5.2 * lines), squeeze=False, layout="constrained")
-    for axis in axes.ravel()[len(panels) :]:
-        axis.set_axis_off()
-    for axis, (settings, rows, board) in zip(axes.ravel(), panels, strict=False):
-        panel(axis, settings, rows, board)
-    return made
+    return panels(
+        [(settings, rows, board) for settings, rows in results(folder) for board in settings.boards if entries(rows, board)]
+    )
 
 
 def main(words: list[str] | None = None) -> None:
@@ -100,10 +92,9 @@ def main(words: list[str] | None = None) -> None:
         Console(width=200).print(markdown(made), markup=False, highlight=False, soft_wrap=True)
         print(made.caption)
         drawn = figure(folder)
-        if drawn is not None:
-            save_figure(drawn, folder / "arena.png")
-            plt.close(drawn)
-            print(f"{folder / 'arena.png'}; medians of {np.max([s.seeds for s, _ in results(folder)])} seeds")
+        save_figure(drawn, folder / "arena.png")
+        plt.close(drawn)
+        print(f"{folder / 'arena.png'}; medians of {max(s.seeds for s, _ in results(folder))} seeds")
 
 
 if __name__ == "__main__":
