@@ -112,7 +112,12 @@ def local_search(board: Board, seed: int, steps: int, heat: float, costs: bool =
 def one_step(board: Board, seed: int, heat: float) -> Loss:
     """The exact loss of a chain of one step."""
     loss, labels = mg.torch.OneStepLoss(board.problem, heat * board.scale), torch.from_numpy(board.solutions)
-    return lambda predicted, index: loss(predicted, labels[index])
+    guided = board.problem.guided
+
+    def at(predicted: Tensor, index: np.ndarray) -> Tensor:
+        return loss(predicted, labels[index], guide=predicted.detach() if guided else None)
+
+    return at
 
 
 # --- two stages ------------------------------------------------------------------------------------------------------------
