@@ -77,6 +77,11 @@ def as_schedule(problem: mg.problems.EnergyScheduling, x: np.ndarray) -> np.ndar
     return np.array(starts + [int(machine) for machine, _ in chosen], np.int32)
 
 
+def decider(problem: mg.Problem, load: int) -> Annealer:
+    """Decisions of the test."""
+    return Annealer(problem, 30_000 if load < 6 else 100_000)
+
+
 def board(data: Path | None, load: int, seed: int, cache: Path) -> Board:
     """552 days to train, 60 to validate, 177 to test; a linear map of the 8 features of a slot, shared by the slots.
 
@@ -106,9 +111,31 @@ def board(data: Path | None, load: int, seed: int, cache: Path) -> Board:
         problem=problem,
         guided=mg.problems.EnergyScheduling.read(path, **options) if known and path is not None else None,
         model=lambda: Linear(8, 1, sign=-1.0),
-        decide=Annealer(problem, 30_000 if load < 6 else 100_000),
+        decide=decider(problem, load),
         validate=Annealer(problem, 10_000),
         oracles={"exact": exact, "lp": Highs(relaxed, integer=False)},
         rate=0.5,
         relaxation=relaxed,
     )
+
+
+def excess(data: Path | None, load: int, count: int = 20) -> tuple[float, float]:
+    """What the decisions of the test cost more than Gurobi's at the true prices of some test days: mean and maximum, in %."""
+    problem = tasks(data, load, 0)
+    price = days(data, 0)[1][TEST][:count]
+    exact = (exact_solver(program(problem), 1e-6)(-price) * price).sum(1)
+    found = (decider(problem, load)(-price) * price).sum(1)
+    return float(100.0 * (found / exact - 1.0).mean()), float(100.0 * (found / exact - 1.0).max())
+
+
+def main() -> None:
+    """``python -m experiments.arena.icon``: how good the decisions are that regret is measured with."""
+    from experiments.arena.study import DATA
+
+    for load in (1, 2, 6):
+        mean, most = excess(DATA, load)
+        print(f"load {load}: decisions cost {mean:.4f} % more than the best in the mean of 20 test days, at most {most:.4f} %")
+
+
+if __name__ == "__main__":
+    main()
