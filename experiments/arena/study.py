@@ -103,6 +103,10 @@ def parts(options: argparse.Namespace) -> list[Part]:
     for name in options.methods or ():
         if name not in OURS + RIVALS:
             raise ValueError(f"--methods must name methods among {', '.join(OURS + RIVALS)}, got {name}.")
+    for option in ("limit", "seeds"):
+        value = getattr(options, option)
+        if value is not None and not value > 0:
+            raise ValueError(f"--{option} must be > 0, got {value}.")
     limit = options.limit or (10.0 if options.full else 1.0)
     times = (*(t for t in (0.3, 1.0, 3.0, 10.0, 60.0) if t < limit), limit)
 
