@@ -385,7 +385,10 @@ def apply_with_trees(data, state, move):
 
 
 def orchard(n=5, k=2, **changed) -> mg.Problem:
-    """k of n, exchanged in proportion to weights that stand in sum trees."""
+    """k of n, exchanged in proportion to weights that stand in sum trees.
+
+    Wrong sums may lead to any leaf: with n a power of two, every leaf is an item, and nobody writes beyond the state.
+    """
     m = tree_size(n)
     state = Trees((np.arange(n) < k).astype(np.int8), np.zeros(n), np.zeros(n), np.zeros(m), np.zeros(m))
     parts = {"prepare": fill_trees, "propose": propose_by_trees, "change": change_items, "apply": apply_with_trees}
@@ -404,7 +407,7 @@ def tree_sums_left_behind():
         state.drop_tree[leaves + i], state.drop_tree[leaves + j] = 0.0, state.drop[j]
         state.add_tree[leaves + j], state.add_tree[leaves + i] = 0.0, state.add[i]
 
-    return orchard(apply=apply)
+    return orchard(8, apply=apply)
 
 
 @wrong("stale state", "compiled", "wrong ratio")
@@ -429,13 +432,13 @@ def tree_sums_between_left_behind():
         back = state.drop[j] * state.add[i] / ((drops - state.drop[i] + state.drop[j]) * (adds - state.add[j] + state.add[i]))
         return (i, j), log(back * drops * adds / (state.drop[i] * state.add[j]))
 
-    return orchard(apply=apply, propose=propose)
+    return orchard(8, apply=apply, propose=propose)
 
 
-@wrong("prepare", "compiled", "wrong ratio", "stale state", "error")
+@wrong("prepare", "compiled", "wrong ratio", "stale state", "error", hidden="what comes of it depends on what was in memory")
 def tree_never_summed():
     """prepare writes the leaves of the trees and leaves the sums above them to memory."""
-    return orchard(prepare=fill_leaves)
+    return orchard(8, prepare=fill_leaves)
 
 
 @wrong("stale state", "compiled", "wrong ratio")
@@ -448,7 +451,7 @@ def tree_of_the_ones_left_behind():
         state.y[i], state.y[j] = 0, 1
         tree_exchange(state.drop_tree, i, 0.0, j, state.drop[j])
 
-    return orchard(apply=apply)
+    return orchard(8, apply=apply)
 
 
 @wrong("stale state", "compiled", "wrong ratio")
