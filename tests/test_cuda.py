@@ -355,7 +355,8 @@ def test_losses_agree_from_every_start(start):
             theta.to(place).requires_grad_(),
             mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=40, chains=2)),
         )
-        values = [loss(leaf, y.to(place), start=start, index=range(6)) for _ in range(3)]  # the second persistent call continues the first
+        # The second persistent call continues the first.
+        values = [loss(leaf, y.to(place), start=start, index=np.arange(6)) for _ in range(3)]
         results.append([v.item() for v in values] + torch.autograd.grad(values[-1], leaf)[0].cpu().flatten().tolist())
     np.testing.assert_allclose(*results, rtol=0, atol=1e-12)
 
