@@ -21,6 +21,7 @@ def medians(path: str) -> dict[str, float]:
 
 ENGINE, ROUTING = medians("benchmarks/results/engine.json"), medians("benchmarks/results/routing.json")
 GPU = load("benchmarks/results/gpu.json")
+GPU_PAGE = (ROOT / "benchmarks/results/gpu.md").read_text(encoding="utf-8").split("\n\n")  # what made the file wrote this, too
 
 
 def times(value: float) -> str:
@@ -111,6 +112,10 @@ def gpu() -> str:
     return table(["problem", f"{GPU['versions']['GPU']}, 32,768 chains: steps/s", "16 CPU cores", "over CPU"], rows)
 
 
+def giga(name: str) -> str:
+    return f"{GPU['speed'][name]['gpu']['median'] / 1e9:.2g} G"
+
+
 METHODS = {
     "ours-spo": "movegrad at 2θ − c, 10,000 steps",
     "ours-spo-3000": "movegrad at 2θ − c, 3000 steps",
@@ -163,6 +168,12 @@ NUMBERS = {
     "first_on_disk": f"{ENGINE['first result, kernel on disk']:.2f} s",
     "layer_call": f"{ENGINE['layer call, top-k with d = 10, 1 step']:.0f} µs",
     "loss_call": f"{ENGINE['Fenchel-Young loss, forward and backward']:.0f} µs",
+    **dict(zip(("gpu_versions", "gpu_same", "gpu_speed", "gpu_jax", "gpu_floor", "gpu_undone", "gpu_calls"), GPU_PAGE, strict=False)),
+    "gpu_compared": f"{sum(row['steps'] for row in GPU['same'].values()) / 1e6:.0f} million",
+    "gpu_mixture": giga("mixture of flips"),
+    "gpu_knapsack": giga("knapsack"),
+    "gpu_guided": giga("guided knapsack"),
+    "gpu_routing": giga("routing"),
     "gpu_call": f"{1000 * GPU['calls']['layer']:.1f} ms",
 }
 

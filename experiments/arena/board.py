@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,13 @@ class Examples(NamedTuple):
     def regret(self, decisions: np.ndarray) -> np.ndarray:
         """What each decision loses, as a share of the mean of |best|: the mean of this is PyEPO's normalized regret."""
         return (self.best - (self.theta * decisions).sum(1)) / np.abs(self.best).mean()
+
+
+def divided(features: np.ndarray, theta: np.ndarray, taken: np.ndarray, *sizes: int) -> list[Examples]:
+    """Examples one after another into parts of given sizes; ``taken`` are T(y) of the best decisions."""
+    best = (theta * taken).sum(1)
+    ends = np.cumsum((0, *sizes))
+    return [Examples(features[a:b], theta[a:b], best[a:b]) for a, b in pairwise(ends)]
 
 
 class Relaxation(NamedTuple):

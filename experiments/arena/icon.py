@@ -6,20 +6,19 @@ import numpy as np
 from scipy.sparse import block_diag, coo_matrix, csr_matrix, hstack, vstack
 
 import movegrad as mg
-from experiments.arena.board import Board, Examples, Linear, Relaxation, standardized
+from experiments.arena.board import Board, Linear, Relaxation, divided, standardized
 from experiments.arena.cache import kept
 from experiments.arena.oracles import Annealer, Highs, exact_solver
 
-TRAIN, VALID = slice(0, 552), slice(552, 612)
-TEST = slice(612, 789)
+SIZES = 552, 60, 177  # days to train, to validate and to test
 
 
 def days(data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Features (789, 48, 8) and prices (789, 48), clamped at 0; without data, from a generator of the same kind."""
-    path = None if data is None else data / "icon" / "prices_clean.npz"
-    if path is not None and path.exists():
+    path = _file(data, "prices_clean.npz")
+    if path is not None:
         with np.load(path) as file:
-            return standardized(file["features"].astype(float), TRAIN), np.maximum(file["price"].astype(float), 0.0)
+            return standardized(file["features"].astype(float), slice(SIZES[0])), np.maximum(file["price"].astype(float), 0.0)
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((789, 48, 8))
     hour = 10.0 * np.sin(np.arange(48) / 48 * 2 * np.pi - 2.0)
@@ -29,8 +28,8 @@ def days(data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def tasks(data: Path | None, load: int, seed: int) -> mg.problems.EnergyScheduling:
     """Day 1 of a load; without data, tasks of the same kind."""
-    path = None if data is None else data / "icon" / "loads" / f"load{load}" / "day01.txt"
-    if path is not None and path.exists():
+    path = _file(data, f"loads/load{load}/day01.txt")
+    if path is not None:
         return mg.problems.EnergyScheduling.read(path)
     rng, n = np.random.default_rng([seed, load]), {1: 10, 2: 15, 6: 20}[load]
     durations = rng.integers(2, 12, n)
@@ -89,31 +88,67 @@ def board(data: Path | None, load: int, seed: int, cache: Path) -> Board:
     """
     features, price = days(data, seed)
     problem = tasks(data, load, seed)
-    known = data is not None and (data / "icon").exists()
+    path = _file(data, f"loads/load{load}/day01.txt")
     exact = exact_solver(program(problem), 1e-4)
-    file = cache / f"icon-{load}-{'data' if known else seed}.npz"
+    file = cache / f"icon-{load}-{seed if path is None else 'data'}.npz"
     found = kept(file, lambda: {"solutions": np.array([as_schedule(problem, exact.solve(-p)) for p in price])})["solutions"]
-    profiles = problem.statistic(found)
+    made = _board(f"ICON, load {load}", problem, features, price, found, decider(problem, load), Annealer(problem, 10_000))
+    made.oracles["exact"] = exact
+    if path is not None:
+        options = {"moves": ("shift", "move", "relocate", "swap", "guided shift"), "start": found[0]}
+        made.guided = mg.problems.EnergyScheduling.read(path, **options)
+    return made
 
-    def examples(rows: slice) -> Examples:
-        return Examples(features[rows], -price[rows], -(price[rows] * profiles[rows]).sum(1))
 
-    relaxed = relaxation(problem)
-    options = {"moves": ("shift", "move", "relocate", "swap", "guided shift"), "start": found[0]}
-    path = None if data is None else data / "icon" / "loads" / f"load{load}" / "day01.txt"
+def hard(data: Path | None, number: int, seed: int, cache: Path) -> Board:
+    """Two hundred tasks in slots of five minutes, six of which have one price; without data, tasks of the same kind.
+
+    No program is solved: labels and decisions are those of ``mg.solve``.
+    """
+    features, price = (np.repeat(part, 6, axis=1) for part in days(data, seed))
+    path = _file(data, f"hard/instance{number:02}/instance.txt")
+    problem = many_tasks(number, seed) if path is None else mg.problems.EnergyScheduling.read(path)
+    labels, decide, validate = (Annealer(problem, steps) for steps in (300_000, 100_000, 30_000))
+    file = cache / f"icon-hard{number}-{seed if path is None else 'data'}.npz"
+    found = kept(file, lambda: {"solutions": labels.solutions(-price)})["solutions"]
+    return _board(f"ICON, hard {number}", problem, features, price, found, decide, validate)
+
+
+def many_tasks(number: int, seed: int) -> mg.problems.EnergyScheduling:
+    """200 tasks on 10 machines that have room for two thirds more."""
+    rng, n, slots = np.random.default_rng([seed, number, 2]), 200, 288
+    durations = rng.integers(10, 90, n)
+    releases = np.array([rng.integers(0, slots - d - 40) for d in durations])
+    deadlines = np.minimum(slots, releases + durations + rng.integers(40, 200, n))
+    powers, uses = rng.uniform(10, 80, n), rng.integers(50, 450, n)
+    room = 1.7 * (uses * durations).sum() / slots / 10
+    return mg.problems.EnergyScheduling(durations, releases, deadlines, powers, uses, [room] * 10, slots=slots, slot_hours=1 / 12)
+
+
+def _file(data: Path | None, name: str) -> Path | None:
+    """A file of the data, if it is there."""
+    path = None if data is None else data / "icon" / name
+    return path if path is not None and path.exists() else None
+
+
+def _board(
+    name: str, problem: mg.problems.EnergyScheduling, features: np.ndarray, price: np.ndarray, found: np.ndarray, decide: Annealer,
+    validate: Annealer,
+) -> Board:  # fmt: skip
+    profiles, relaxed = problem.statistic(found), relaxation(problem)
+    train, valid, test = divided(features, -price, profiles, *SIZES)
     return Board(
-        name=f"ICON, load {load}",
-        train=examples(TRAIN),
-        valid=examples(VALID),
-        test=examples(TEST),
-        labels=profiles[TRAIN],
-        solutions=found[TRAIN],
+        name=name,
+        train=train,
+        valid=valid,
+        test=test,
+        labels=profiles[: SIZES[0]],
+        solutions=found[: SIZES[0]],
         problem=problem,
-        guided=mg.problems.EnergyScheduling.read(path, **options) if known and path is not None else None,
         model=lambda: Linear(8, 1, sign=-1.0),
-        decide=decider(problem, load),
-        validate=Annealer(problem, 10_000),
-        oracles={"exact": exact, "lp": Highs(relaxed, integer=False)},
+        decide=decide,
+        validate=validate,
+        oracles={"lp": Highs(relaxed, integer=False)},
         rate=0.5,
         relaxation=relaxed,
     )
@@ -122,7 +157,7 @@ def board(data: Path | None, load: int, seed: int, cache: Path) -> Board:
 def excess(data: Path | None, load: int, count: int = 20) -> tuple[float, float]:
     """What the decisions of the test cost more than Gurobi's at the true prices of some test days: mean and maximum, in %."""
     problem = tasks(data, load, 0)
-    price = days(data, 0)[1][TEST][:count]
+    price = days(data, 0)[1][-SIZES[2] :][:count]
     exact = (exact_solver(program(problem), 1e-6)(-price) * price).sum(1)
     found = (decider(problem, load)(-price) * price).sum(1)
     return float(100.0 * (found / exact - 1.0).mean()), float(100.0 * (found / exact - 1.0).max())

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 import movegrad as mg
-from experiments.arena.board import Board, Examples, Linear, Relaxation, standardized
+from experiments.arena.board import Board, Linear, Relaxation, divided, standardized
 from experiments.arena.cache import kept
 from experiments.arena.oracles import Annealer, Highs, exact_solver
 from experiments.arena.pivots import adjacent
@@ -31,15 +31,13 @@ def decomposed(m: int, n: int, seed: int, cache: Path) -> Board:
     rows = np.r_[0:300, 300 : 300 + TESTED]
     best = kept(cache / f"mkp-{m}-{n}-{seed}.npz", lambda: {"x": exact(values[rows]).astype(np.uint8)})["x"]
 
-    def examples(begin: int, end: int) -> Examples:
-        theta = values[begin:end]
-        return Examples(standardized(features[begin:end], slice(None)), theta, (theta * best[begin:end]).sum(1))
-
+    each = [standardized(features[a:b], slice(None)) for a, b in ((0, 200), (200, 300), (300, 300 + TESTED))]
+    train, valid, test = divided(np.concatenate(each), values[rows], best, 200, 100, TESTED)
     return Board(
         name=f"knapsack {m} × {n}",
-        train=examples(0, 200),
-        valid=examples(200, 300),
-        test=examples(300, 300 + TESTED),
+        train=train,
+        valid=valid,
+        test=test,
         labels=best[:200].astype(float),
         solutions=best[:200],
         problem=problem,
@@ -69,15 +67,12 @@ def houses(seed: int, cache: Path) -> Board:
     exact, problem = exact_solver(relaxation, 1e-4), mg.problems.Knapsack(weights, limits)
     best = kept(cache / f"houses-{seed}.npz", lambda: {"x": exact(values).astype(np.uint8)})["x"]
 
-    def examples(begin: int, end: int) -> Examples:
-        theta = values[begin:end]
-        return Examples(features[begin:end], theta, (theta * best[begin:end]).sum(1))
-
+    train, valid, test = divided(features, values, best, 500, 100, 100)
     return Board(
         name="knapsack 5 × 150",
-        train=examples(0, 500),
-        valid=examples(500, 600),
-        test=examples(600, 700),
+        train=train,
+        valid=valid,
+        test=test,
         labels=best[:500].astype(float),
         solutions=best[:500],
         problem=problem,

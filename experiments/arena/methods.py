@@ -25,7 +25,7 @@ WIDEST = 2000  # variables of a cone
 
 @dataclass(frozen=True)
 class Method:
-    """``default`` has the authors' settings; ``grid`` the configurations that tuning may choose from, six for everybody.
+    """``default`` has the authors' settings; ``grid`` the configurations that tuning may choose from, nine or ten for everybody.
 
     ``needs``: the oracle or the preparation without which a board cannot have this method.
     """
@@ -61,20 +61,23 @@ class Method:
 
 
 METHODS: dict[str, Method] = {}
+RATES = {  # by the number of settings they are combined with
+    1: (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
+    2: (0.3, 1.0, 3.0, 10.0, 30.0),
+    3: (1.0, 3.0, 10.0),
+}
 
 
 def method(name: str, title: str, needs: str = "", default: dict[str, Any] | None = None, **other: Any) -> Callable:
     """Put a function (board, seed, **options) → loss into the registry.
 
-    ``other`` names options and the value that tuning may take instead of the default: 3 rates for each of two settings, or 6 rates.
+    ``other`` names an option and what tuning may take instead of the default: no value, one or two, with 10, 5 or 3 rates for each.
     """
     own = default or {}
 
     def put(make: Callable[..., Loss]) -> Callable[..., Loss]:
-        if other:
-            grid = tuple(Config(rate, options) for options in (own, {**own, **other}) for rate in (0.3, 1.0, 3.0))
-        else:
-            grid = tuple(Config(rate, own) for rate in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
+        settings = [own, *({**own, option: value} for option, values in other.items() for value in values)]
+        grid = tuple(Config(rate, options) for options in settings for rate in RATES[len(settings)])
         METHODS[name] = Method(name, title, make, Config(1.0, own), grid, needs)
         return make
 
@@ -93,9 +96,9 @@ def values(predicted: Tensor) -> np.ndarray:
 # --- ours ------------------------------------------------------------------------------------------------------------------
 
 
-@method(f"{OURS}", "movegrad, labels", default={"steps": 1000, "heat": 0.5}, heat=0.1)
-@method(f"{OURS}-costs", "movegrad at 2θ − c", default={"steps": 1000, "heat": 0.5, "costs": True}, heat=0.1)
-@method(f"{OURS}-guided", "movegrad, guided moves", "guided", default={"steps": 1000, "heat": 0.5, "guided": True}, heat=0.1)
+@method(f"{OURS}", "movegrad, labels", default={"steps": 1000, "heat": 0.5}, heat=(0.1, 2.0))
+@method(f"{OURS}-costs", "movegrad at 2θ − c", default={"steps": 1000, "heat": 0.5, "costs": True}, heat=(0.1, 2.0))
+@method(f"{OURS}-guided", "movegrad, guided moves", "guided", default={"steps": 1000, "heat": 0.5, "guided": True}, heat=(0.1, 2.0))
 def local_search(board: Board, seed: int, steps: int, heat: float, costs: bool = False, guided: bool = False) -> Loss:
     """Chains from the label; ``heat`` is the temperature in units of what a move changes."""
     problem = board.guided if guided and board.guided is not None else board.problem
@@ -108,7 +111,7 @@ def local_search(board: Board, seed: int, steps: int, heat: float, costs: bool =
     return at
 
 
-@method(f"{OURS}-one-step", "movegrad, one step", default={"heat": 0.5}, heat=0.1)
+@method(f"{OURS}-one-step", "movegrad, one step", default={"heat": 0.5}, heat=(0.1, 2.0))
 def one_step(board: Board, seed: int, heat: float) -> Loss:
     """The exact loss of a chain of one step."""
     loss, labels = mg.torch.OneStepLoss(board.problem, heat * board.scale), torch.from_numpy(board.solutions)
@@ -145,8 +148,8 @@ def spo(board: Board, seed: int, oracle: str) -> Loss:
     return at
 
 
-@method("pfy", "perturbed FY", "exact", default={"oracle": "exact", "samples": 1, "noise": 0.1}, noise=0.5)
-@method("pfy-lp", "perturbed FY, relaxed", "lp", default={"oracle": "lp", "samples": 1, "noise": 0.1}, noise=0.5)
+@method("pfy", "perturbed FY", "exact", default={"oracle": "exact", "samples": 1, "noise": 0.1}, noise=(0.5, 2.0))
+@method("pfy-lp", "perturbed FY, relaxed", "lp", default={"oracle": "lp", "samples": 1, "noise": 0.1}, noise=(0.5, 2.0))
 def perturbed(board: Board, seed: int, oracle: str, samples: int, noise: float) -> Loss:
     """Gradient E y(θ + σξ) − y*, with σ in units of the deviation of true θ."""
     solve, rng, sigma = board.oracles[oracle], np.random.default_rng(seed), noise * float(board.train.theta.std())
@@ -160,24 +163,24 @@ def perturbed(board: Board, seed: int, oracle: str, samples: int, noise: float) 
     return at
 
 
-@method("pfy-warm", "perturbed FY, warm heuristic", default={"steps": 1000, "noise": 0.1}, noise=0.5)
+@method("pfy-warm", "perturbed FY, warm heuristic", default={"steps": 1000, "noise": 0.1}, noise=(0.5, 2.0))
 def warm_perturbed(board: Board, seed: int, steps: int, noise: float) -> Loss:
-    """As above, where the solver is a local search that begins at the label and takes what is better: the chain at t → 0."""
+    """As above, where the solver is annealing that begins at the label, with the moves, steps and temperature of ours."""
     rng, sigma, calls = np.random.default_rng(seed), noise * float(board.train.theta.std()), count()
-    cold = 1e-6 * board.scale
+    cooling = mg.schedules.Annealing(0.5 * board.scale, 0.005 * board.scale)
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
         theta = values(predicted)
         noisy = theta + sigma * rng.standard_normal(theta.shape)
-        run = mg.sample(
-            board.problem, noisy, steps=steps, temperature=cold, start=board.solutions[index], trace=0, seed=seed, call=next(calls)
+        found = mg.solve(
+            board.problem, noisy, steps=steps, schedule=cooling, start=board.solutions[index], seed=next(calls) * 1009 + seed
         )
-        return along(predicted, board.problem.statistic(run.solutions) - board.labels[index])
+        return along(predicted, board.problem.statistic(found.solution) - board.labels[index])
 
     return at
 
 
-@method("reinforce", "score function", "exact", default={"oracle": "exact", "samples": 4, "noise": 0.1}, noise=0.5)
+@method("reinforce", "score function", "exact", default={"oracle": "exact", "samples": 4, "noise": 0.1}, noise=(0.5, 2.0))
 def reinforce(board: Board, seed: int, oracle: str, samples: int, noise: float) -> Loss:
     """E of the regret at θ + σξ by its score function, with the mean of the samples as baseline."""
     solve, rng, sigma = board.oracles[oracle], np.random.default_rng(seed), noise * float(board.train.theta.std())
@@ -220,14 +223,14 @@ class Pool:
 POOL = {"ratio": 0.05, "oracle": "exact"}
 
 
-@method("nce", "NCE", "exact", default=POOL, ratio=0.2)
+@method("nce", "NCE", "exact", default=POOL, ratio=(0.2,))
 def nce(board: Board, seed: int, ratio: float, oracle: str) -> Loss:
     """Mean over the pool of ⟨θ, y − y*⟩."""
     pool, labels = Pool(board, seed, ratio, oracle), tensor(board.labels)
     return lambda predicted, index: ((pool.grown(values(predicted)).mean(0) - labels[index]) * predicted).sum(1).mean()
 
 
-@method("ltr-list", "listwise ranking", "exact", default={**POOL, "heat": 1.0}, heat=0.1)
+@method("ltr-list", "listwise ranking", "exact", default={**POOL, "heat": 1.0}, heat=(0.1,))
 def listwise(board: Board, seed: int, ratio: float, oracle: str, heat: float) -> Loss:
     """Cross-entropy of softmax ⟨θ, y⟩ against that of the true θ over the pool, in units of what a move changes."""
     pool, theta, unit = Pool(board, seed, ratio, oracle), tensor(board.train.theta), heat * board.scale
@@ -240,7 +243,7 @@ def listwise(board: Board, seed: int, ratio: float, oracle: str, heat: float) ->
     return at
 
 
-@method("ltr-pair", "pairwise ranking", "exact", default={**POOL, "margin": 0.0}, margin=0.1)
+@method("ltr-pair", "pairwise ranking", "exact", default={**POOL, "margin": 0.0}, margin=(0.1, 1.0))
 def pairwise(board: Board, seed: int, ratio: float, oracle: str, margin: float) -> Loss:
     """Mean over the pool of max(0, margin + ⟨θ, y − y*⟩), with the margin in units of what a move changes."""
     pool, labels, gap = Pool(board, seed, ratio, oracle), tensor(board.labels), margin * board.scale
@@ -255,7 +258,7 @@ def pairwise(board: Board, seed: int, ratio: float, oracle: str, margin: float) 
 # --- the geometry at the label --------------------------------------------------------------------------------------------------
 
 
-@method("cave", "CaVE+", "cone", default={"inner": True}, inner=False)
+@method("cave", "CaVE+", "cone", default={"inner": True}, inner=(False,))
 def cave(board: Board, seed: int, inner: bool) -> Loss:
     """1 − cos of θ and its projection on the cone of what is binding at the label (inner: stopped after three iterations)."""
     normals = binding_normals(board)
@@ -267,7 +270,7 @@ def cave(board: Board, seed: int, inner: bool) -> Loss:
     return at
 
 
-@method("lava", "LAVA", "vertices", default={"threshold": 0.1}, threshold=1.0)
+@method("lava", "LAVA", "vertices", default={"threshold": 0.1}, threshold=(1.0, 10.0))
 def lava(board: Board, seed: int, threshold: float) -> Loss:
     """Adjacent vertices v of the relaxation's optimum w are to be worse by ε: mean of max(⟨θ, v − w⟩, −ε)."""
     vertices, optima = neighbors(board)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 
 import movegrad as mg
-from experiments.arena.board import Board, Examples, Linear, Relaxation
+from experiments.arena.board import Board, Linear, Relaxation, divided
 
 SIDE = 5
 ALL, TRAIN, VALID, TEST = 2000, 500, 500, 250
@@ -41,10 +41,7 @@ def board(seed: int, cache: Path | None = None) -> Board:
     order = np.random.default_rng(seed).permutation(len(x))
     x, theta = x[order], theta[order]
 
-    def examples(rows: slice) -> Examples:
-        return Examples(x[rows], theta[rows], (theta[rows] * exact(theta[rows])).sum(1))
-
-    train = examples(slice(0, TRAIN))
+    train, valid, test = divided(x, theta, exact(theta), TRAIN, VALID, TEST)
     which = (train.theta @ exact.arcs.T).argmax(1)
     arcs = []  # in PyEPO's order: for each row its arcs to the east, then those to the south
     for i in range(SIDE):
@@ -58,8 +55,8 @@ def board(seed: int, cache: Path | None = None) -> Board:
     return Board(
         name="shortest path 5 × 5",
         train=train,
-        valid=examples(slice(TRAIN, TRAIN + VALID)),
-        test=examples(slice(TRAIN + VALID, TRAIN + VALID + TEST)),
+        valid=valid,
+        test=test,
         labels=exact.arcs[which],
         solutions=exact.solutions[which],
         problem=problem,

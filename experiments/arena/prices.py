@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 
 import movegrad as mg
-from experiments.arena.board import Board, Examples, Linear, standardized
+from experiments.arena.board import Board, Linear, divided, standardized
 from experiments.arena.oracles import Filling, Packing
 
-TRAIN, VALID = 550, 100
+TRAIN, VALID, TEST = 550, 100, 139
 CAPACITIES = (60, 120, 180)
 
 
@@ -32,19 +32,15 @@ def board(data: Path | None, capacity: int, split: int) -> Board:
     given = load(data, split)
     weights, exact = given["weights"], Packing(given["weights"], capacity)
 
-    def examples(rows: slice) -> Examples:
-        theta = given["values"][rows]
-        return Examples(given["features"][rows], theta, (theta * exact(theta)).sum(1))
-
-    train = examples(slice(0, TRAIN))
-    labels = exact(train.theta)
+    labels = exact(given["values"])
+    train, valid, test = divided(given["features"], given["values"], labels, TRAIN, VALID, TEST)
     return Board(
         name=f"energy knapsack, capacity {capacity}",
         train=train,
-        valid=examples(slice(TRAIN, TRAIN + VALID)),
-        test=examples(slice(TRAIN + VALID, None)),
-        labels=labels,
-        solutions=labels.astype(np.uint8),
+        valid=valid,
+        test=test,
+        labels=labels[:TRAIN],
+        solutions=labels[:TRAIN].astype(np.uint8),
         problem=mg.problems.Knapsack(weights[None], [capacity]),
         guided=mg.problems.Knapsack(weights[None], [capacity], moves=("swap", "flip", "guided swap", "guided flip")),
         model=lambda: Linear(8, 1),

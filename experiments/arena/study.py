@@ -15,7 +15,7 @@ DATA = FOLDER.parents[2] / "shared" / "data" / "arena"
 
 @dataclass(frozen=True)
 class Settings:
-    """``boards``: data sets by name. ``limit``: processor seconds of training; ``tuning``: of each of six configurations, or 0.
+    """``boards``: data sets by name. ``limit``: processor seconds of training; ``tuning``: of each configuration, or 0.
 
     ``times``: processor seconds at which the test is made, with the model that was best by validation until then.
     """
@@ -36,6 +36,7 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
 
     return {
         **{f"icon-{load}": partial(icon.board, data, load, 0, cache) for load in (1, 2, 6)},
+        **{f"icon-hard{number}": partial(icon.hard, data, number, 0, cache) for number in (0, 5)},
         **{f"cvrp-20-{seed}": partial(tours.cvrp, 20, seed, cache) for seed in (42, 43)},
         "cvrp-100-42": partial(tours.cvrp, 100, 42, cache),
         **{
@@ -60,7 +61,7 @@ OURS = ("ours", "ours-costs", "ours-guided", "ours-one-step")
 RIVALS = ("mse", "spo", "spo-lp", "pfy", "pfy-lp", "pfy-warm", "reinforce", "nce", "ltr-list", "ltr-pair", "cave", "lava", "dfl-ld")
 
 FULL = {
-    "icon": ("icon-1", "icon-2", "icon-6"),
+    "icon": ("icon-1", "icon-2", "icon-6", "icon-hard0", "icon-hard5"),
     "cvrp": ("cvrp-20-42", "cvrp-20-43", "cvrp-100-42"),
     "mkp": ("mkp-10-100-42", "mkp-10-100-43", "mkp-5-50-42", "mkp-10-200-42"),
     "prices": tuple(f"prices-{c}-{split}" for split in (0, 1) for c in (60, 120, 180)),

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 import movegrad as mg
-from experiments.arena.board import Board, Examples, Linear, Oracle
+from experiments.arena.board import Board, Linear, Oracle, divided
 from experiments.arena.cache import kept
 from experiments.arena.oracles import Annealer, PyEPOModel
 from movegrad.integrations._edges import routes, tours, triangle_edges
@@ -65,15 +65,12 @@ def board_of(
     valid = 50
     train = len(x) - test - valid
     paths = paths_of(problem, edges[:train], n)
-
-    def examples(rows: slice) -> Examples:
-        return Examples(x[rows], theta[rows], (theta[rows] * edges[rows]).sum(1))
-
+    learned, chosen, judged = divided(x, theta, edges, train, valid, test)
     return Board(
         name=name,
-        train=examples(slice(0, train)),
-        valid=examples(slice(train, train + valid)),
-        test=examples(slice(train + valid, None)),
+        train=learned,
+        valid=chosen,
+        test=judged,
         labels=edges[:train],
         solutions=np.array([problem.encode(path if isinstance(problem, mg.problems.CVRP) else path[0]) for path in paths]),
         problem=problem,
