@@ -14,6 +14,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 sys.path.insert(0, str(DOCS / "_ext"))
 numbers_of_record = pytest.importorskip("numbers_of_record", reason="docs/_ext is not there")
+numbers_of_zoo = pytest.importorskip("numbers_of_zoo", reason="docs/_ext is not there")
 
 
 def name(page: Path) -> str:
@@ -49,7 +50,7 @@ def test_relative_links_lead_to_files(page):
 def test_every_figure_that_a_page_asks_for_is_there():
     for page in PAGES:
         for asked in re.findall(r"\{\{ (\w+) \}\}", page.read_text(encoding="utf-8")):
-            assert asked in numbers_of_record.NUMBERS, f"{asked} in {name(page)}"
+            assert asked in {**numbers_of_record.NUMBERS, **numbers_of_zoo.ZOO}, f"{asked} in {name(page)}"
 
 
 def test_a_missing_figure_would_be_noticed():

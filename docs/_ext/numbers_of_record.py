@@ -168,7 +168,9 @@ NUMBERS = {
     "first_on_disk": f"{ENGINE['first result, kernel on disk']:.2f} s",
     "layer_call": f"{ENGINE['layer call, top-k with d = 10, 1 step']:.0f} µs",
     "loss_call": f"{ENGINE['Fenchel-Young loss, forward and backward']:.0f} µs",
-    **dict(zip(("gpu_versions", "gpu_same", "gpu_speed", "gpu_jax", "gpu_floor", "gpu_undone", "gpu_calls"), GPU_PAGE, strict=False)),
+    **dict(
+        zip(("gpu_versions", "gpu_same", "gpu_speed", "gpu_jax", "gpu_floor", "gpu_undone", "gpu_calls"), GPU_PAGE, strict=False)
+    ),
     "gpu_compared": f"{sum(row['steps'] for row in GPU['same'].values()) / 1e6:.0f} million",
     "gpu_mixture": giga("mixture of flips"),
     "gpu_knapsack": giga("knapsack"),

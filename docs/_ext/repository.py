@@ -3,7 +3,8 @@
 * Links of a page to a file elsewhere in the repository lead to its page on the site where there is one (``PAGES``); to other files
   they are downloads, and to folders they are plain text.
 * ``<!-- page: PATH -->`` stands for the text of that page, with its links and pictures.
-* ``{{ name }}`` stands for a figure of ``numbers_of_record.py``, which reads the JSON files that benchmarks and studies have left.
+* ``{{ name }}`` stands for a figure of ``numbers_of_record.py`` or ``numbers_of_zoo.py``, which read the JSON files of benchmarks
+  and studies.
 """
 
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from numbers_of_record import NUMBERS
+from numbers_of_zoo import ZOO
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -107,5 +109,5 @@ def setup(app: Any) -> dict[str, Any]:
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", escaped)
     app.connect("autodoc-skip-member", is_told)
-    app.connect("config-inited", lambda app, config: config.myst_substitutions.update(NUMBERS))
+    app.connect("config-inited", lambda app, config: config.myst_substitutions.update({**NUMBERS, **ZOO}))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
