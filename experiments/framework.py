@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -39,6 +40,7 @@ class Part(NamedTuple):
     ``settings`` is a frozen dataclass: with the code, all that rows depend on. ``tasks`` gives a function for each row; making them
     computes nothing. ``tables`` and ``figures`` see settings and rows alone, so that a file is enough to show them. ``prepare`` is
     told which keys are missing before the first of them is computed, to compute what they share or all of them in parallel.
+    ``elsewhere`` computes the row of a key in another process, for ``--workers`` of studies that have it.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Part(NamedTuple):
     tables: Callable[[Any, Rows], Iterable[Table]]
     figures: Callable[[Any, Rows], dict[str, Figure]] = lambda settings, rows: {}
     prepare: Callable[[list[str]], object] = nothing
+    elsewhere: Callable[[str], Row] | None = None
 
     @property
     def code(self) -> str:
@@ -84,6 +87,28 @@ def run_part(part: Part, out: Path, fresh: bool = False, show: Callable[[Table],
         store.refresh()
     show_part(part, part.settings, store.rows, out, show)
     return store.rows
+
+
+def run_in_processes(parts: list[Part], out: Path, fresh: bool, workers: int) -> None:
+    """Compute what is missing of several parts, a row at a time in each process; a row is kept as soon as it is there."""
+    stores, jobs = {}, []
+    for part in parts:
+        tasks = part.tasks(part.settings)
+        stores[part.name] = Store(out / f"{part.name}.json", asdict(part.settings), part.code, fresh, order=tasks)
+        jobs += [(part.name, part.elsewhere, key) for key in tasks if key not in stores[part.name].rows]
+    with progress_bar() as bar, get_context("spawn").Pool(workers) as pool:
+        line = bar.add_task(f"{workers} processes", total=len(jobs))
+        for name, key, row in pool.imap_unordered(timed, jobs):
+            stores[name].add(key, row)
+            bar.advance(line)
+
+
+def timed(job: tuple[str, Callable[[str], Row], str]) -> tuple[str, str, Row]:
+    """A row that is computed in this process, with the seconds it took."""
+    name, compute, key = job
+    begin = perf_counter()
+    row = tidy(compute(key))
+    return name, key, {**row, "seconds": row.get("seconds", round(perf_counter() - begin, 3))}
 
 
 def show_part(part: Part, settings: Any, rows: Rows, out: Path, show: Callable[[Table], object], again: bool = False) -> None:
@@ -160,9 +185,12 @@ def run(study: Study, options: argparse.Namespace, console: Console) -> None:
     if options.report:
         return report(study, options, show)
     begin, wanted = perf_counter(), options.only or study.usual or study.names
-    for part in study.parts(options):
-        if part.name in wanted:
-            run_part(part, options.out, options.fresh, show)
+    chosen, fresh = [part for part in study.parts(options) if part.name in wanted], options.fresh
+    if getattr(options, "workers", None) and all(part.elsewhere for part in chosen):
+        run_in_processes(chosen, options.out, fresh, options.workers)
+        fresh = False
+    for part in chosen:
+        run_part(part, options.out, fresh, show)
     console.print(f"{perf_counter() - begin:.0f} s; results in {options.out}")
 
 

@@ -1,14 +1,15 @@
 """One row: a method on a data set, tuned on validation, then trained with the authors' settings and with those it was tuned to."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.arena.board import Board
 from experiments.arena.methods import METHODS, Method
-from experiments.arena.study import Settings
+from experiments.arena.study import Settings, boards
 from experiments.arena.train import Config, Run, train
 from experiments.framework import Row, Tasks
 
@@ -16,13 +17,13 @@ TUNING_SEED = 1000  # none of those that are reported
 DIGITS = 5
 
 
-def tasks(settings: Settings, boards: Mapping[str, Callable[[], Board]]) -> Tasks:
+def tasks(settings: Settings, known: Mapping[str, Callable[[], Board]]) -> Tasks:
     """A row for each data set and method that can be had there; a data set is made once, and forgotten with the next one."""
 
     @cache
     def made(name: str) -> Board:
         made.cache_clear()
-        return boards[name]()
+        return known[name]()
 
     return {
         f"{name} {method}": partial(row, made, name, METHODS[method], settings)
@@ -30,6 +31,17 @@ def tasks(settings: Settings, boards: Mapping[str, Callable[[], Board]]) -> Task
         for method in settings.methods
         if method in METHODS
     }
+
+
+def elsewhere(settings: Settings, data: Path | None, cache: Path, key: str) -> Row:
+    """The row of a key in a process of its own, which keeps the last data set."""
+    name, method = key.split(" ", 1)
+    return row(partial(_kept, data, cache), name, METHODS[method], settings)
+
+
+@lru_cache(maxsize=1)
+def _kept(data: Path | None, cache: Path, name: str) -> Board:
+    return boards(data, cache)[name]()
 
 
 def row(made: Callable[[str], Board], name: str, method: Method, settings: Settings) -> Row:

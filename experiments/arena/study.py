@@ -11,6 +11,7 @@ from experiments.framework import Part, Study, Tasks
 
 FOLDER = Path(__file__).parent
 DATA = FOLDER.parents[2] / "shared" / "data" / "arena"
+CACHE = FOLDER / "out" / "labels"
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ def own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", default=None, metavar="NAME", help=f"among {', '.join(OURS + RIVALS)}")
     parser.add_argument("--seeds", type=int, default=None, metavar="N", help="seeds of models, batches and chains (5, quick: 2)")
     parser.add_argument("--brief", action="store_true", help="rivals as they are tuned alone; ours also by default")
+    parser.add_argument(
+        "--workers", type=int, default=None, metavar="N", help="processes, each of which computes rows; the clock is its own"
+    )
     parser.add_argument("--limit", type=float, default=None, metavar="S", help="processor seconds of training (10, quick: 1)")
 
 
@@ -97,14 +101,14 @@ def parts(options: argparse.Namespace) -> list[Part]:
     from experiments.arena import report, runs
 
     data = options.data if options.data.exists() else None
-    made = boards(data, FOLDER / "out" / "labels")
+    made = boards(data, CACHE)
     for name in options.boards or ():
         if name not in made:
             raise ValueError(f"--boards must name data sets among {', '.join(made)}, got {name}.")
     for name in options.methods or ():
         if name not in OURS + RIVALS:
             raise ValueError(f"--methods must name methods among {', '.join(OURS + RIVALS)}, got {name}.")
-    for option in ("limit", "seeds"):
+    for option in ("limit", "seeds", "workers"):
         value = getattr(options, option)
         if value is not None and not value > 0:
             raise ValueError(f"--{option} must be > 0, got {value}.")
@@ -118,13 +122,14 @@ def parts(options: argparse.Namespace) -> list[Part]:
         methods = tuple(options.methods or (OURS + RIVALS if options.full else FEW))
         seeds = options.seeds or (5 if options.full else 2)
         untuned = ("ours",) if options.brief else methods
-        settings = Settings(chosen, methods, seeds, limit, limit / 5 if options.full else 0.0, times, data is not None, untuned)
+        settings = Settings(chosen, methods, seeds, limit, limit / 10 if options.full else 0.0, times, data is not None, untuned)
 
         def tasks(settings: Settings) -> Tasks:
             return runs.tasks(settings, made)
 
         tasks.__module__ = runs.__name__
-        return Part(name, settings, tasks, report.tables, partial(report.figures, name))
+        there = partial(runs.elsewhere, settings, data, CACHE)
+        return Part(name, settings, tasks, report.tables, partial(report.figures, name), elsewhere=there)
 
     return [part(name) for name in NAMES]
 
