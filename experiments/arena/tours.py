@@ -118,17 +118,14 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
 
 
 def main() -> None:
-    """``python -m experiments.arena.tours``: costs of decisions on CVRP-20 beside PyEPO's exact ones without routes of one customer."""
+    """``python -m experiments.arena.tours``: costs of decisions on CVRP-20 beside those of PyEPO's exact model."""
     from experiments.arena.study import CACHE
 
     board = cvrp(20, 42, CACHE)
     theta = board.test.theta[:20]
     ours, exact = (-(theta * solve(theta)).sum(1) for solve in (board.decide, board.oracles["exact"]))
-    print(
-        f"of 20 test examples, mg.solve is as good in {(ours < exact + 1e-6).sum()}, better in {(ours < exact - 1e-6).sum()}; ",
-        end="",
-    )
-    print(f"mean cost {ours.mean():.4f} against {exact.mean():.4f}")
+    same, better = (ours < exact + 1e-6).sum(), (ours < exact - 1e-6).sum()
+    print(f"of 20 test examples, mg.solve is as good in {same}, better in {better}: {ours.mean():.4f} against {exact.mean():.4f}")
 
 
 if __name__ == "__main__":
