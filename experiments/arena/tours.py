@@ -54,8 +54,8 @@ def edge_normals(n: int, label: np.ndarray, paths: list[list[int]]) -> np.ndarra
 
 
 def board_of(
-    name: str, problem: mg.problems.TSP | mg.problems.CVRP, data: tuple[np.ndarray, np.ndarray], found: np.ndarray, test: int, rate: float,
-    oracles: dict[str, Oracle], decide: Oracle, validate: Oracle,
+    name: str, problem: mg.problems.TSP | mg.problems.CVRP, data: tuple[np.ndarray, np.ndarray], found: np.ndarray, test: int,
+    rate: float, oracles: dict[str, Oracle], decide: Oracle, validate: Oracle,
 ) -> Board:  # fmt: skip
     """The 50 before the test examples validate; ``found`` are the best solutions of all."""
     (x, theta), edges, valid = data, problem.statistic(found), 50
