@@ -21,6 +21,7 @@ from experiments.arena.pivots import adjacent
 from experiments.arena.study import DATA, OURS, RIVALS, STUDY
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.framework import main
+from experiments.store import read_record
 
 WEIGHTS, CAPACITY = np.array([3, 5, 7, 2, 4]), 10
 SETS = np.array([y for y in product((0, 1), repeat=5) if WEIGHTS @ y <= CAPACITY], float)
@@ -305,7 +306,19 @@ def test_a_run_is_resumed_and_shown(tmp_path, capsys):
     assert (tmp_path / "out" / "prices.png").exists()
 
 
-WRONG = {"--boards": "nowhere", "--methods": "magic", "--limit": "-1", "--seeds": "0"}
+def test_rows_of_several_parts_are_computed_in_processes(tmp_path):
+    words = ["--only", "prices", "linear", "--boards", "prices-120-0", "path-0", "--methods", "mse", "--seeds", "1"]
+    main(STUDY, [*words, "--limit", "0.1", "--workers", "2", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    for part, board in (("prices", "prices-120-0"), ("linear", "path-0")):
+        record = read_record(tmp_path / "out" / f"{part}.json")
+        assert list(record.rows) == [f"{board} mse"]
+        assert record.rows[f"{board} mse"]["seconds"] > 0
+    before = (tmp_path / "out" / "linear.json").read_text()
+    main(STUDY, [*words, "--limit", "0.1", "--workers", "1", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    assert (tmp_path / "out" / "linear.json").read_text() == before
+
+
+WRONG = {"--boards": "nowhere", "--methods": "magic", "--limit": "-1", "--seeds": "0", "--workers": "0"}
 
 
 @pytest.mark.parametrize("option", WRONG)
