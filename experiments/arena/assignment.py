@@ -13,6 +13,7 @@ from experiments.arena.icon import relaxation as schedule_relaxation
 from experiments.arena.oracles import Annealer, Highs, exact_solver
 
 COUNTS = {1: (200, 50, 60), 10: (200, 30, 40), 100: (100, 20, 20)}  # train, validate, test, by how many times larger
+LABEL, DECISION = 1_000_000, 200_000  # steps of ``mg.solve`` where no program is solved
 
 
 def polynomial(rng: np.random.Generator, n: int, features: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +25,7 @@ def polynomial(rng: np.random.Generator, n: int, features: int, d: int) -> tuple
 def generalized(times: int, seed: int, cache: Path) -> Board:
     """5 × 20, 10 × 100, 20 × 500 agents and jobs; weights U{5, …, 25}, capacities 0.8 · Σ weights / agents; 10 features.
 
-    Labels are exact (a gap of 10⁻⁴) but for the largest, decisions for the smallest; the others are those of ``mg.solve``.
+    Labels and decisions of the smallest are exact (a gap of 10⁻⁴), those of the others by ``mg.solve``.
     """
     agents, jobs = {1: (5, 20), 10: (10, 100), 100: (20, 500)}[times]
     rng, counts = np.random.default_rng([seed, times]), COUNTS[times]
@@ -37,8 +38,7 @@ def generalized(times: int, seed: int, cache: Path) -> Board:
     once = csr_matrix(coo_matrix((np.ones(agents * jobs), (column % jobs, column))))
     relaxed = Relaxation(capacity, limits.astype(float), once, np.ones(jobs))
     exact: Oracle = exact_solver(relaxed, 1e-4) if times <= 10 else Highs(relaxed, integer=True, limit=20.0, gap=1e-3)
-    decide: Oracle = exact if times == 1 else Annealer(problem, 2_000 * agents * jobs)
-    labels = exact if times <= 10 else decide
+    labels, decide = (exact, exact) if times == 1 else (Annealer(problem, LABEL), Annealer(problem, DECISION))
     found = kept(cache / f"gap-{times}-{seed}.npz", lambda: {"y": labels(-cost).astype(np.uint8)})["y"]
     agent = found.reshape(-1, agents, jobs).argmax(1)
     board = _board(f"GAP {agents} × {jobs}", counts, x, -cost, found.astype(float), agent, problem, relaxed, exact, 1e-2)
@@ -65,16 +65,16 @@ def one_machine(times: int, seed: int, cache: Path) -> Board:
     slope = rng.standard_normal(8) / np.sqrt(8)
     price = np.exp(0.6 * x @ slope) * rng.uniform(0.5, 1.5, x.shape[:2]) * 30.0
     relaxed = schedule_relaxation(problem)  # one machine: the program with integers is exact
-    program, labels = Highs(relaxed, integer=True, limit=20.0, gap=1e-4), Annealer(problem, 20_000 * times)
+    program, labels = Highs(relaxed, integer=True, limit=20.0, gap=1e-4), Annealer(problem, LABEL)
 
     def solutions() -> np.ndarray:
-        return labels.solutions(-price) if times == 100 else np.array([as_schedule(problem, program.solve(-p)) for p in price])
+        return labels.solutions(-price) if times > 1 else np.array([as_schedule(problem, program.solve(-p)) for p in price])
 
     found = kept(cache / f"machine-{times}-{seed}.npz", lambda: {"y": solutions()})["y"]
     board = _board(f"one machine, {n} tasks", counts, x, -price, problem.statistic(found), found, problem, relaxed, program, 0.5)
     board.model = lambda: Linear(8, 1, sign=-1.0)
-    if times == 100:
-        board.decide = labels
+    if times > 1:
+        board.decide = Annealer(problem, DECISION)
     return board
 
 
