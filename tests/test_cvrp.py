@@ -194,3 +194,11 @@ def test_moves_are_those_of_routing_but_for_serving():
 
     assert set(MOVES) - set(EDGE_MOVES) == {"serve/remove"}
     assert all(EDGE_MOVES[name].propose is MOVES[name].propose for name in EDGE_MOVES)
+
+
+def test_decode_is_the_way_back_of_encode():
+    problem = mg.problems.CVRP([3, 4, 2, 5], 9, 3)
+    routes = [[1, 3], [2], [4]]
+    assert problem.decode(problem.encode(routes)) == routes
+    found = mg.solve(problem, -np.ones(problem.size), steps=100)
+    assert problem.decode(found.solution) == found.routes
