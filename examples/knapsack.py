@@ -7,6 +7,7 @@ loss with local search in place of a solver. Regret is the share of the best val
 """
 
 import argparse
+import json
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -125,13 +126,18 @@ def warm_up(data: Data) -> None:
         loss(torch.zeros(2, ITEMS, requires_grad=True), values, best).backward()
 
 
-def table_of(curves: list[Curve], constant: float) -> Table:
+def rows_of(curves: list[Curve], constant: float) -> list[dict]:
+    """Regret on new instances and seconds of training, each way at its best epoch."""
+    rows = [{"way": curve.name, "regret": curve.test[curve.best], "seconds": curve.seconds[curve.best]} for curve in curves]
+    return [{"way": "one decision for all", "regret": constant}, *rows]
+
+
+def table_of(rows: list[dict]) -> Table:
     table = Table(title=f"{TRAIN} past instances, {ITEMS} items, {CAPACITIES} capacities; best epoch by validation")
     for column in ("way", "regret on new instances", "seconds of training"):
         table.add_column(column, justify="left" if column == "way" else "right")
-    table.add_row("one decision for all", f"{constant:.1%}", "")
-    for curve in curves:
-        table.add_row(curve.name, f"{curve.test[curve.best]:.1%}", f"{curve.seconds[curve.best]:.1f}")
+    for row in rows:
+        table.add_row(row["way"], f"{row['regret']:.1%}", f"{row['seconds']:.1f}" if "seconds" in row else "")
     return table
 
 
@@ -151,6 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--figure", type=Path, default=FIGURE)
+    parser.add_argument("--rows", type=Path, default=None, help="also write the table to this file, as JSON")
     options = parser.parse_args()
     torch.set_num_threads(1)  # tensors are small here, and chains have threads of their own
     console = Console()
@@ -163,7 +170,10 @@ def main() -> None:
         curves = [train(name, loss, data, progress, epochs) for name, (loss, epochs) in choices]
     average = torch.from_numpy(data.c[:TRAIN].mean(0)).float()
     constant = regret(lambda x: average.expand(len(x), -1), data.part(TRAIN + VALIDATION, None))
-    console.print(table_of(curves, constant))
+    rows = rows_of(curves, constant)
+    console.print(table_of(rows))
+    if options.rows is not None:
+        options.rows.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     draw(curves, options.figure)
     console.print(f"figure: {options.figure}")
 

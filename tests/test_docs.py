@@ -53,6 +53,15 @@ def test_every_figure_that_a_page_asks_for_is_there():
             assert asked in {**numbers_of_record.NUMBERS, **numbers_of_zoo.ZOO}, f"{asked} in {name(page)}"
 
 
+def test_the_demo_and_the_guide_take_their_figures_from_files():
+    """No table of the demo's output is typed, and what the guide says was measured has no number that is."""
+    assert "{{ demo_table }}" in (DOCS / "start" / "demo.md").read_text(encoding="utf-8")
+    assert not re.search(r"\d%|\d %", (DOCS / "start" / "demo.md").read_text(encoding="utf-8"))
+    measured = (DOCS / "guides" / "choose.md").read_text(encoding="utf-8").split("What was measured:")[1].split("##")[0]
+    assert len(re.findall(r"\{\{ \w+ \}\}", measured)) >= 8
+    assert not re.search(r"0\.\d{2}|\d ?%|\d×", measured)
+
+
 def test_a_missing_figure_would_be_noticed():
     with pytest.raises(KeyError):
         numbers_of_record.NUMBERS["no such figure"]

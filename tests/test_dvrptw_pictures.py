@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from itertools import pairwise
+from string import Template
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ pytest.importorskip("pyvrp")
 
 from experiments.dvrptw.data import Source
 from experiments.dvrptw.evaluate import Judge
-from experiments.dvrptw.pictures import COLORS, draw_day, frames_of, page, strip
+from experiments.dvrptw.pictures import COLORS, PAGE, draw_day, frames_of, page, strip
 from experiments.dvrptw.policies import Policy
 
 SOURCE = Source(None, 10, 30)
+DAY = PAGE.parent / "results" / "quick" / "day.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 NASTY = "a <b>day</b> <!--<script> </script> & \u2028\u2029 $data"  # what may end a script, or keep it from ending
 
@@ -58,6 +60,12 @@ def test_the_page_holds_the_day_and_nothing_from_elsewhere(day, tmp_path):
     paths = draw_day(SOURCE, Policy("greedy"), SOURCE.days("test", 1)[0], Judge(iterations=5), tmp_path)
     assert [p.name for p in paths] == ["day.png", "day.html"]
     assert all(p.stat().st_size > 5000 for p in paths)
+
+
+def test_the_day_that_comes_with_the_study_is_in_the_page_of_today():
+    text = DAY.read_text(encoding="utf-8")
+    encoded, title = re.search(r"const day = (.*);\n", text)[1], re.search(r"<title>(.*)</title>", text)[1]
+    assert Template(PAGE.read_text(encoding="utf-8")).substitute(title=title, data=encoded) == text
 
 
 @pytest.mark.filterwarnings("ignore")

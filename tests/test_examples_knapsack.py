@@ -1,6 +1,7 @@
 """The demo on a tiny problem: data, three ways to learn, table and figure."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "knapsack.py"
+COMMITTED = EXAMPLE.parent / "results" / "knapsack.json"  # what the page of the demo shows
 TINY = {
     "ITEMS": 10, "CAPACITIES": 3, "FEATURES": 5, "TRAIN": 64, "VALIDATION": 10, "TEST": 20, "STEPS": 200, "RATE": 2e-2,
     "EPOCHS": (20, 20), "EVERY": 10,
@@ -28,7 +30,8 @@ def example(monkeypatch):
 
 
 def test_demo_runs(example, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(sys, "argv", ["knapsack.py", "--figure", str(tmp_path / "out" / "demo.png")])
+    rows = tmp_path / "rows.json"
+    monkeypatch.setattr(sys, "argv", ["knapsack.py", "--figure", str(tmp_path / "out" / "demo.png"), "--rows", str(rows)])
     order = []
     for name in ("warm_up", "train"):
         function = getattr(example, name)
@@ -45,3 +48,7 @@ def test_demo_runs(example, monkeypatch, tmp_path, capsys):
     for way in ("two-stage", "movegrad, decisions alone", "movegrad, at 2θ − c"):
         assert regret(way) < constant  # it has learned something
     assert (tmp_path / "out" / "demo.png").stat().st_size > 0
+    written, committed = (json.loads(path.read_text(encoding="utf-8")) for path in (rows, COMMITTED))
+    assert [f"{row['regret']:.1%}" for row in written] == [f"{regret(row['way']) / 100:.1%}" for row in written]
+    assert [row.keys() for row in committed] == [row.keys() for row in written]
+    assert [row["way"] for row in committed] == [row["way"] for row in written], "the page of the demo shows other ways"

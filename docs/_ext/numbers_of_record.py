@@ -156,7 +156,53 @@ def solvers_of_knapsack() -> str:
     return table(["limit", "`mg.solve`", "Gurobi", "HiGHS"], rows)
 
 
+def away(file: str, steps: int) -> str:
+    """How much farther from θ₀ random starts end than persistent ones: ‖θ̂ − θ₀‖² in the mean over instances, hypercube."""
+    rows = load(f"experiments/recovery/results/{file}.json")["rows"]
+    ends = [mean(rows[f"hypercube, K = {steps} | {start}"]["tail_distance"]) for start in ("random", "persistent")]
+    return times(ends[0] / ends[1])
+
+
+def tuned(steps: int, temperature: float) -> str:
+    """Validation regret on the knapsack, from labels alone, of the study's trials."""
+    rows = load("experiments/knapsack/results/quick/tune.json")["rows"]
+    options = f"steps={steps}, temperature={temperature}, moves=swap+flip, estimator=mean"
+    return f"{rows[f'ours | {options} | seed 100']['best_validation']:.3f}"
+
+
+def within(limit: float) -> str:
+    """Test regret on the knapsack, from labels alone, with so many milliseconds for each example."""
+    rows = load("experiments/knapsack/results/quick/sweep.json")["rows"].values()
+    (found,) = (row["test"] for row in rows if row.get("method") == "ours" and row["limit_ms"] == limit)
+    return f"{found:.3f}"
+
+
+def gap(layer: str, budget: str) -> str:
+    """Gap of a layer of dynamic routing, from the study's page of tables."""
+    page = (ROOT / "experiments/dvrptw/results/tables.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith(f"| {layer} | {budget} | t = 100 |"))
+    return f"{row.split(' | ')[4]} %"
+
+
+def demo() -> str:
+    """What the demo printed."""
+    rows = [[row["way"], f"{row['regret']:.1%}", f"{row['seconds']:.1f}" if "seconds" in row else ""] for row in DEMO]
+    return table(["way", "regret on new instances", "seconds of training"], rows)
+
+
+DEMO = load("examples/results/knapsack.json")
+
 NUMBERS = {
+    "demo_table": demo(),
+    "demo_cheaper": times(min(row["seconds"] for row in DEMO[2:]) / DEMO[1]["seconds"]),
+    "random_start": ", ".join(away("start", steps) for steps in (10, 100, 1000)),
+    "random_settled": away("settled", 1000),
+    "knapsack_temperatures": ", ".join(tuned(3000, t) for t in (0.5, 1.0, 2.0)),
+    "knapsack_steps": ", ".join(tuned(steps, 1.0) for steps in (1000, 3000, 10_000)),
+    "knapsack_short": within(0.1),
+    "knapsack_long": within(50.0),
+    "routing_steps": ", ".join(gap("chain from the target", f"K = {steps}") for steps in (10, 100, 1000)),
+    "routing_improved": gap("chain from the improved target", "K = 1000"),
     "chain_table": chain(),
     "costs_table": costs(),
     "routing_table": routing(),

@@ -30,6 +30,10 @@ PAGES = {  # path in the repository → page of the site
     "experiments/knapsack/README.md": "studies/knapsack",
     "experiments/dvrptw/README.md": "studies/dvrptw",
     "experiments/arena/README.md": "studies/arena",
+    **{
+        f"experiments/{study}/results/tables.md": f"studies/{study}_tables"
+        for study in ("convergence", "recovery", "knapsack", "dvrptw", "arena")
+    },
 }
 MOVED = {  # pages that have another place now → where
     f"docs/{name}.md": f"{room}/{name}"
@@ -86,7 +90,7 @@ def read(app: Any, page: str, source: list[str]) -> None:
         if not path.exists():
             return f"# {path.parent.name.capitalize()}\n\nThis study is not there yet (`{found[1]}`)."
         body = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        if found.start():  # below a title of the page
+        if re.search(r"^# ", text[: found.start()], re.MULTILINE):  # below a title of the page
             body = re.sub(r"^#", "##", body, flags=re.MULTILINE)
         return rewritten(body, path.parent, page)
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 from numpy.typing import ArrayLike
 
-__all__ = ["Arrays", "Start"]
+__all__ = ["Array", "Arrays", "Start"]
 
 
 class HasShape(Protocol):
@@ -18,3 +18,5 @@ class HasShape(Protocol):
 
 Arrays: TypeAlias = ArrayLike | HasShape | Sequence[Any]
 Start: TypeAlias = str | Arrays | Callable[[Any], Any]
+Array: TypeAlias = Any
+"""A result of the kind of what was given: an array of NumPy or CuPy, a tensor, or a list of these for a list of problems."""

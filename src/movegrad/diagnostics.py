@@ -1,13 +1,16 @@
 """What a person looks at after a run: acceptance by move, standard errors, effective sample size, R-hat, what never moved."""
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from movegrad._validate import array_of, doubles
 from movegrad.engine import ACCEPTED, DRAWN, INAPPLICABLE, INFEASIBLE
 from movegrad.schedules import Annealing
+
+if TYPE_CHECKING:
+    from movegrad.engine import Run
 
 __all__ = ["Info", "effective_sample_size", "r_hat", "standard_error"]
 
@@ -150,7 +153,7 @@ class _Record(NamedTuple):
     accepted: np.ndarray  # (E, C) moves
 
 
-def _record_of(run: Any) -> _Record:
+def _record_of(run: "Run") -> _Record:
     settings, chains, examples = run.settings, run.chains, run.batch.examples
     trace, accepted = np.asarray(chains.trace), np.asarray(chains.counts)[:, :, ACCEPTED].sum(1)
     if len(accepted) < examples * settings.chains:  # a GPU counts all chains together
@@ -210,8 +213,8 @@ class Info:
     (['swap'], [1000], [1.0])
     """
 
-    def __init__(self, run: Any) -> None:
-        self._run: Any = run
+    def __init__(self, run: "Run") -> None:
+        self._run = run
         self.moves = [m.name for m in run.batch.problem.moves]
         counts = run.chains.counts[:, : len(self.moves)].sum(0)
         self.drawn, self.accepted = counts[:, DRAWN], counts[:, ACCEPTED]

@@ -457,7 +457,7 @@ def trace(
 
 
 def acceptance(
-    run: Sample | Solution | Info, *, axes: Any = None, title: str | None = None, path: str | Path | None = None
+    run: Sample | Solution | Info, *, axes: Axes | None = None, title: str | None = None, path: str | Path | None = None
 ) -> Figure:
     """What became of the draws of each move, as a matplotlib figure: accepted, refused by the coin, infeasible, or no draw at all.
 
@@ -541,9 +541,9 @@ def marginals(
 
 
 def regret(
-    curves: Mapping[str, Any],
+    curves: Mapping[str, Arrays],
     *,
-    x: Mapping[str, Any] | None = None,
+    x: Mapping[str, Arrays] | None = None,
     xlabel: str = "epoch",
     ylabel: str = "regret",
     axes: Axes | None = None,
@@ -629,7 +629,7 @@ def _draw_map(axes: Any, instance: Instance, plan: list[list[int]], prizes: np.n
             _arrow(axes, a, b, _color(r))
     areas = _areas(prizes, n)
     for i in range(1, n + 1):
-        served, must = owner[i] >= 0, bool(instance.must_serve[i])  # type: ignore[index]
+        served, must = owner[i] >= 0, bool(instance.must_serve[i])
         edge = "white" if served else WRONG if must else GRAY
         axes.scatter(
             *points[i], s=areas[i - 1], marker="D" if must else "o", facecolor=_color(owner[i]) if served else "white",
@@ -687,7 +687,7 @@ def _areas(prizes: np.ndarray | None, n: int) -> np.ndarray:
 
 
 def _legend(instance: Instance, owner: np.ndarray, prizes: np.ndarray | None) -> list[Any]:
-    must, served = instance.must_serve[1:], owner[1:] >= 0  # type: ignore[index]
+    must, served = instance.must_serve[1:], owner[1:] >= 0
     marks = (
         ("depot", True, "s", "black", "black"),
         ("served", (served & ~must).any(), "o", "#555555", "white"),
@@ -832,7 +832,7 @@ def _axes(axes: Any, n: int) -> tuple[Any, Any, Any]:
 
 def _title(instance: Instance, plan: list[list[int]], prizes: np.ndarray | None) -> str:
     served = [i for route in plan for i in route]
-    cost = sum(instance.costs[a, b] for route in plan for a, b in zip([0, *route], [*route, 0], strict=True))  # type: ignore[index]
+    cost = sum(instance.costs[a, b] for route in plan for a, b in zip([0, *route], [*route, 0], strict=True))
     text = f"{len(plan)} route{'s' * (len(plan) != 1)}, {len(served)} of {instance.requests} requests, cost {cost:,.6g}"
     return text if prizes is None else f"{text}, objective {math.fsum([*(prizes[i - 1] for i in served), -cost]):,.6g}"
 

@@ -55,7 +55,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,9 @@ from movegrad._validate import (
     shown,
 )
 from movegrad.engine import HOST, RETURNS, defined_at, is_jitted, jit, phi_of, returns_nothing
+
+if TYPE_CHECKING:
+    from movegrad.exact import Oracle
 
 __all__ = ["Functions", "Move", "Problem", "stay"]
 
@@ -272,8 +275,8 @@ class Problem:
 
     def __init__(
         self,
-        data: Any,
-        state: Any,
+        data: tuple[Any, ...],
+        state: tuple[np.ndarray, ...],
         moves: Sequence[Move],
         size: int,
         *,
@@ -289,7 +292,7 @@ class Problem:
         guided: bool = False,
         uniform: bool = True,
         states: Callable[[], Iterable[np.ndarray]] | None = None,
-        oracle: Any = None,
+        oracle: "Oracle | None" = None,
         name: str = "",
     ) -> None:
         self.name = instance_of(name, "name", str) or type(self).__name__

@@ -20,7 +20,7 @@ from movegrad._calls import (
     run_from,
     shaped,
 )
-from movegrad._types import Arrays, Start
+from movegrad._types import Array, Arrays, Start
 from movegrad._validate import NotInSet, choice, encoded, flag, integer_in, positive, sequence, shown
 from movegrad.diagnostics import Info
 from movegrad.engine import BEST_OBJECTIVE, IMPROVE, OBJECTIVE, Batch, Begin, Options, Run, Settings, on_gpu, place_of, ragged_batch
@@ -60,14 +60,14 @@ class Sample(NamedTuple):
     ((3, 5), (3, 4, 5), None)
     """
 
-    mean: Any
-    solutions: Any
+    mean: Array
+    solutions: Array
     info: Info
-    best: Any = None
-    iterates: Any = None
+    best: Array = None
+    iterates: Array = None
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Array:
         """The old name of ``solutions``."""
         return _renamed(self.solutions, "state of a Sample", "solutions")
 
@@ -102,13 +102,13 @@ class Solution(NamedTuple):
     ([0, 1, 0, 1, 0], 5.0)
     """
 
-    solution: Any
-    objective: Any
+    solution: Array
+    objective: Array
     info: Info
-    problem: Any = None
+    problem: Problem | Sequence[Problem] | None = None
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Array:
         """The old name of ``solution``."""
         return _renamed(self.solution, "state of a Solution", "solution")
 
@@ -459,7 +459,7 @@ class Pilot(NamedTuple):
     scale: np.ndarray  # (E,) mean change of the objective under random moves: a temperature at which most are still accepted
     seconds: float  # of chain time for each example that this took
     speed: float  # steps of a chain in a second of it
-    start: Any  # as good as the given one
+    start: Start  # as good as the given one
 
 
 def _pilot(batch: Batch, problem: Any, start: Any, settings: Settings, index: Any, guide: Any) -> Pilot:

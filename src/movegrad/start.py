@@ -109,7 +109,7 @@ class Improve(NamedTuple):
     (1, 3)
     """
 
-    solutions: Any  # what else a start may give
+    solutions: "Arrays | Make | Improve | int | None"
 
 
 Solutions = np.ndarray | Improve | int | None  # (C, size) of one example, as given or to be improved; DRAW (or None) or BUILD
@@ -224,12 +224,12 @@ class Heuristic:
         return first if isinstance(first, Improve) else Improve(first)
 
 
-def looks_at_targets(start: Any) -> bool:
+def looks_at_targets(start: object) -> bool:
     """Does a start need observed solutions?"""
     return start is target or start is data or (isinstance(start, (Heuristic, Persistent)) and looks_at_targets(start.first))
 
 
-def memory(start: Any) -> Any:
+def memory(start: object) -> Any:
     """What is to be told where chains ended (it has a method ``remember``): the start, or the one that it improves; else None."""
     while isinstance(start, Heuristic):
         start = start.first
@@ -401,7 +401,7 @@ class Persistent:
         self.now = 0
 
 
-def resolve(start: Any, lasting: bool = False) -> Start:
+def resolve(start: AnyStart, lasting: bool = False) -> Start:
     """Turn a word or an array into a start. Only an object that lasts, such as a layer, can mean "persistent" by the word."""
     if isinstance(start, str):
         if start not in WORDS:
@@ -466,7 +466,7 @@ def _joined(given: list[Solutions], request: Request, place: Any, name: str) -> 
     return Begin(place.joined(rows), pending)
 
 
-def _taken_apart(start: Solutions) -> tuple[Any, int]:
+def _taken_apart(start: Any) -> tuple[Any, int]:
     """Solutions, None where they are made, and what is to be done."""
     if isinstance(start, Improve):
         solutions, task = _taken_apart(start.solutions)

@@ -127,7 +127,7 @@ class LocalSearchFenchelYoung(nn.Module):
         reduction: str = "mean",
         processes: int = 1,
         solve_ratio: float = 1.0,
-        dataset: Any = None,
+        dataset: object = None,
     ) -> None:
         super().__init__()
         integer_in(processes, "processes", 0)

@@ -80,7 +80,7 @@ def to_pyvrp(
             tw_early=windows[i][0],
             tw_late=windows[i][1],
             prize=int(rewards[i - 1]),
-            required=bool(instance.must_serve[i]),  # type: ignore[index]
+            required=bool(instance.must_serve[i]),
         )
         for i in range(1, n + 1)
     ]

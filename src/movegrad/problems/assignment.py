@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._types import Arrays
+from movegrad._types import Array, Arrays
 from movegrad._validate import array_of, choices, flag, integer_in, positive, shown
 from movegrad.engine import categorical, integer, is_jitted, jit, outline
 from movegrad.problem import Jitted, Move, Problem
@@ -338,7 +338,7 @@ class Permutations:
 class Permuting(Problem):
     """What :class:`Assignment` and :class:`QAP` share: how solutions are read, and θ as a matrix."""
 
-    def theta(self, matrix: Arrays) -> Any:
+    def theta(self, matrix: Arrays) -> Array:
         """θ of a matrix: its rows, one after another.
 
         Parameters
@@ -354,7 +354,7 @@ class Permuting(Problem):
         square, n = matrix_of(matrix, "matrix", len(self.solution)), len(self.solution)
         return square.reshape(*square.shape[:-2], n * n)
 
-    def matrix(self, mean: Any) -> Any:
+    def matrix(self, mean: Array) -> Array:
         """The matrix of θ, T(y) or E[T(Y)]; the last is doubly stochastic.
 
         Parameters
@@ -476,7 +476,7 @@ class Assignment(Permuting):
         )
 
 
-def chosen_moves(moves: Any, n: int, least: int = 1) -> list[str]:
+def chosen_moves(moves: Sequence[str] | None, n: int, least: int = 1) -> list[str]:
     """The argument ``moves``: by default all that there are for so many rows."""
     chosen = [m for m in MOVES if n > 2 or m == "swap"] if moves is None else choices(moves, "moves", tuple(MOVES))
     if len(chosen) < least or (chosen and "swap" not in chosen and least):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from movegrad._types import Arrays
+from movegrad._types import Array, Arrays
 from movegrad._validate import MOST, array_of, choices, doubles, integer_in, positive
 from movegrad.engine import jit, outline
 from movegrad.problem import Jitted, Move
@@ -402,7 +402,7 @@ class CVRP(RoutingProblem):
             name=f"CVRP({n} customers)",
         )
 
-    def theta(self, matrix: Arrays) -> Any:
+    def theta(self, matrix: Arrays) -> Array:
         """θ of a matrix, such as −distances.
 
         Parameters
@@ -417,7 +417,7 @@ class CVRP(RoutingProblem):
         """
         return to_edges(matrix, "matrix", len(self.solution))
 
-    def matrix(self, edges: Arrays) -> Any:
+    def matrix(self, edges: Arrays) -> Array:
         """The matrix of a vector of edges, such as ``Sample.mean``: how often each one is driven.
 
         Parameters

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -473,6 +473,15 @@ class Schedules:
                     part += data.use[task]
 
 
+class Options(TypedDict, total=False):
+    """What :meth:`EnergyScheduling.read` takes by name."""
+
+    moves: Sequence[str]
+    beta: float | None
+    shares: Sequence[float] | None
+    start: Start | None
+
+
 class EnergyScheduling(Problem):
     """Schedules of n tasks on M machines with R resources over time slots; T(y) is the energy used in each slot.
 
@@ -600,7 +609,7 @@ class EnergyScheduling(Problem):
         )
 
     @classmethod
-    def read(cls, path: str | Path, **options: Any) -> "EnergyScheduling":
+    def read(cls, path: str | Path, **options: Unpack[Options]) -> "EnergyScheduling":
         """Read an instance of the ICON challenge; idle power and start-up costs of its machines are not used.
 
         The file holds the minutes of a slot; the number of resources; the number of machines and, of each, a line "id idle up

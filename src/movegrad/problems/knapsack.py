@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import comb, log
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -325,6 +325,14 @@ class Packings:
         return max(1 << k, sum(comb(alone.shape[1], n) for n in range(min(j, 20) + 1)))
 
 
+class Options(TypedDict, total=False):
+    """What :class:`Knapsack` takes by name."""
+
+    moves: Sequence[str]
+    beta: float | None
+    shares: Sequence[float] | None
+
+
 class Knapsack(Problem):
     """Y = {y ∈ {0,1}^d : W y ≤ C} with T(y) = y: maximize the value of items under M capacities.
 
@@ -406,7 +414,7 @@ class Knapsack(Problem):
             array.setflags(write=False)
 
     @staticmethod
-    def batch(weights: Arrays, capacities: Arrays, **options: Any) -> list["Knapsack"]:
+    def batch(weights: Arrays, capacities: Arrays, **options: Unpack[Options]) -> list["Knapsack"]:
         """One knapsack for each example.
 
         Parameters

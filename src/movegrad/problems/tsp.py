@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad._types import Arrays
+from movegrad._types import Array, Arrays
 from movegrad._validate import array_of, choices, flag, integer_in, positive, sequence, shown
 from movegrad.engine import coin, integer, jit, outline
 from movegrad.problem import Move, Problem
@@ -732,7 +732,7 @@ class TSP(Problem):
         np.fill_diagonal(far, np.inf)
         return np.argsort(far, axis=1, kind="stable")[:, : integer_in(k, "k", 1, len(array) - 1)]
 
-    def theta(self, matrix: Arrays) -> Any:
+    def theta(self, matrix: Arrays) -> Array:
         """θ of a matrix, such as −distances.
 
         Parameters
@@ -751,7 +751,7 @@ class TSP(Problem):
         square = matrix_of(matrix, "matrix", n, diagonal=False)
         return square.reshape(*square.shape[:-2], n * n)
 
-    def matrix(self, edges: Arrays) -> Any:
+    def matrix(self, edges: Arrays) -> Array:
         """The matrix of a vector of edges or arcs, such as ``Sample.mean``: where it is used, and how often.
 
         Parameters

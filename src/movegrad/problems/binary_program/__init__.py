@@ -6,7 +6,7 @@ finds a first solution, ``models.py`` reads files and models of solvers, ``repor
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from movegrad._types import Arrays, Start
 from movegrad._validate import array_of, choices, finite_vectors, flag, positive, shown
 from movegrad.problem import Move, Problem, stay
 from movegrad.problems._binary import extra, weighted
-from movegrad.problems.binary_program.models import Model, of_model, read
+from movegrad.problems.binary_program.models import Gurobi, Highs, Model, of_model, read
 from movegrad.problems.binary_program.moves import MOVES, SWAP_ALONE, UNWATCHED, Data, State, contains, prepare
 from movegrad.problems.binary_program.report import ProgramReport, connection, counted, warnings
 from movegrad.problems.binary_program.start import first_solution, listing
@@ -33,6 +33,16 @@ from movegrad.problems.binary_program.structure import (
 __all__ = ["BinaryProgram", "ProgramReport"]
 
 TOLERANCE = 1e-6  # of solvers
+
+
+class Options(TypedDict, total=False):
+    """What :meth:`BinaryProgram.read` and :meth:`BinaryProgram.from_model` take by name."""
+
+    start: Start | None
+    moves: Sequence[str] | None
+    weights: Sequence[float] | None
+    tolerance: float
+    extra_moves: Sequence[Move]
 
 
 class BinaryProgram(Problem):
@@ -159,7 +169,7 @@ class BinaryProgram(Problem):
         )
 
     @classmethod
-    def read(cls, path: str | Path, **options: Any) -> "BinaryProgram":
+    def read(cls, path: str | Path, **options: Unpack[Options]) -> "BinaryProgram":
         """The program of a file in MPS or LP format, by HiGHS.
 
         Parameters
@@ -177,7 +187,7 @@ class BinaryProgram(Problem):
         return cls(read(path), **options)
 
     @classmethod
-    def from_model(cls, model: Any, **options: Any) -> "BinaryProgram":
+    def from_model(cls, model: Highs | Gurobi, **options: Unpack[Options]) -> "BinaryProgram":
         """The program of a model of HiGHS or Gurobi.
 
         Parameters

@@ -1,7 +1,7 @@
 """0/1 programs from files and from models of HiGHS and Gurobi."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -9,6 +9,31 @@ from movegrad._validate import shown
 from movegrad.problems.binary_program.structure import Names, Rows, matrix
 
 INFINITE = 1e20  # what solvers take for it
+
+
+@runtime_checkable
+class Highs(Protocol):
+    """A ``highspy.Highs``, told by what it has."""
+
+    def getLp(self) -> Any:  # noqa: N802 - the name is the solver's
+        """Rows, columns, bounds and costs."""
+
+    def getModel(self) -> Any:  # noqa: N802 - the name is the solver's
+        """These, and a quadratic objective."""
+
+
+@runtime_checkable
+class Gurobi(Protocol):
+    """A ``gurobipy.Model``, told by what it has."""
+
+    def getA(self) -> Any:  # noqa: N802 - the name is the solver's
+        """The matrix of the rows."""
+
+    def getVars(self) -> Any:  # noqa: N802 - the name is the solver's
+        """Variables."""
+
+    def getConstrs(self) -> Any:  # noqa: N802 - the name is the solver's
+        """Rows."""
 
 
 class Model(NamedTuple):
@@ -21,7 +46,7 @@ class Model(NamedTuple):
     names: Names
 
 
-def read(path: Any) -> Model:
+def read(path: str | Path) -> Model:
     """A file that HiGHS reads."""
     highspy = _highspy("to read files")
     if not isinstance(path, (str, Path)):
@@ -35,11 +60,11 @@ def read(path: Any) -> Model:
     return of_highs(solver)
 
 
-def of_model(model: Any) -> Model:
+def of_model(model: Highs | Gurobi) -> Model:
     """A model of HiGHS or Gurobi, told by what it has."""
-    if hasattr(model, "getLp") and hasattr(model, "getModel"):
+    if isinstance(model, Highs):
         return of_highs(model)
-    if hasattr(model, "getA") and hasattr(model, "getVars") and hasattr(model, "getConstrs"):
+    if isinstance(model, Gurobi):
         return of_gurobi(model)
     raise ValueError(f"model must be a highspy.Highs or a gurobipy.Model, got {type(model).__name__}.")
 
@@ -52,7 +77,7 @@ def _highspy(what: str) -> Any:
     return highspy
 
 
-def of_highs(solver: Any) -> Model:
+def of_highs(solver: Highs) -> Model:
     """A ``highspy.Highs``."""
     highspy = _highspy("to read its models")
     lp = solver.getLp()

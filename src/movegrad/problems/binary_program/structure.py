@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import MOST, array_of, doubles, shown
 
 LARGEST = 1e15  # of a coefficient or a bound that is no infinity
@@ -65,10 +66,11 @@ class Reduced(NamedTuple):
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def matrix(a: Any) -> Rows:
+def matrix(a: Arrays) -> Rows:
     """The entries of a dense array or of a sparse matrix of SciPy."""
-    if hasattr(a, "tocoo"):
-        coo = a.tocoo()
+    sparse: Any = a
+    if hasattr(sparse, "tocoo"):
+        coo = sparse.tocoo()
         shape, row, variable, value = coo.shape, np.asarray(coo.row), np.asarray(coo.col), np.asarray(coo.data)
     else:
         table = array_of(a, "A")
@@ -92,7 +94,7 @@ def matrix(a: Any) -> Rows:
     return Rows(shape[1], key // shape[1], key % shape[1], value, none - np.inf, none + np.inf)
 
 
-def bounds(value: Any, name: str, m: int, default: float) -> np.ndarray:
+def bounds(value: Arrays | None, name: str, m: int, default: float) -> np.ndarray:
     """A bound for each row: an array, a number for all, or None."""
     if value is None:
         return np.full(m, default)

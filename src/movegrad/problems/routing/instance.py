@@ -1,10 +1,11 @@
 """An instance of vehicle routing with time windows, validated; and how near requests are to each other."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from movegrad._types import Arrays
 from movegrad._validate import array_of, doubles, instance_of, integer_in
 from movegrad.engine import jit, keep_on_disk
 
@@ -58,10 +59,26 @@ class Instance:
     service: np.ndarray
     windows: np.ndarray
     capacity: float
-    must_serve: Any = None
+    must_serve: np.ndarray = None  # type: ignore[assignment]
     max_vehicles: int | None = None
-    costs: Any = None
-    coordinates: Any = None
+    costs: np.ndarray = None  # type: ignore[assignment]
+    coordinates: np.ndarray | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            durations: Arrays,
+            demands: Arrays,
+            service: Arrays,
+            windows: Arrays,
+            capacity: float,
+            must_serve: Arrays | None = None,
+            max_vehicles: int | None = None,
+            costs: Arrays | None = None,
+            coordinates: Arrays | None = None,
+        ) -> None:
+            """What is given; the fields are what it becomes."""
 
     def __post_init__(self) -> None:
         durations = _numbers(self.durations, "durations", 2)
