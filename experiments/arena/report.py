@@ -82,7 +82,7 @@ def compared(mine: Entry, theirs: Entry, time: float) -> Interval:
 
 
 def tables(settings: Settings, rows: Rows) -> Iterator[Table]:
-    """For each data set: everybody at all times; then ours against everybody at the last one."""
+    """For each data set: everybody at all times; ours against the strongest rival; ours against everybody at the last time."""
     for board in settings.boards:
         found = entries(rows, board)
         if not found:
@@ -92,6 +92,7 @@ def tables(settings: Settings, rows: Rows) -> Iterator[Table]:
         found.sort(key=lambda entry: entry.regrets(last).mean())
         yield levels(f"{title} ({board}): test regret in %, mean ± half of its 95 % interval", settings, found)
         yield duels(f"{title} ({board})", settings, found)
+        yield against_all(f"{title} ({board})", settings, found)
 
 
 def levels(title: str, settings: Settings, found: list[Entry]) -> Table:
@@ -120,6 +121,20 @@ def duels(title: str, settings: Settings, found: list[Entry]) -> Table:
             if mine is not None and rival is not None and mine.began(t):
                 interval = compared(mine, rival, t)
                 table.add_row(f"{t:g} s", mine.title, rival.title, str(interval.scaled(100.0)), verdict(interval))
+    return table
+
+
+def against_all(title: str, settings: Settings, found: list[Entry]) -> Table:
+    """At the last time ours that validation chooses, against every rival that has trained, each as validation prefers it."""
+    last, table = settings.times[-1], Table(title=f"{title}: ours − each rival at the last time, paired 95 % interval")
+    for name in ("ours", "rival", "difference", "verdict"):
+        table.add_column(name)
+    mine = best([e for e in found if e.ours], last)
+    for method in dict.fromkeys(e.method for e in found if not e.ours):
+        rival = best([e for e in found if e.method == method], last)
+        if mine is not None and rival is not None:
+            interval = compared(mine, rival, last)
+            table.add_row(mine.title, rival.title, str(interval.scaled(100.0)), verdict(interval))
     return table
 
 
