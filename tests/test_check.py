@@ -1,6 +1,7 @@
 """The checker proves right problems right and finds what is wrong with wrong ones."""
 
 import re
+import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -689,3 +690,18 @@ def test_the_exponential_without_a_branch_is_right_to_the_last_bits():
     below = np.array([-701.0, -1e300, -np.inf])
     fill(below, out)
     assert (out[:3] <= 1e-303).all()
+
+
+def test_a_long_listing_is_said(monkeypatch, capsys):
+    monkeypatch.delenv("MOVEGRAD_QUIET", raising=False)
+    monkeypatch.setattr("movegrad.proof.pure.PATIENCE", 0.01)
+
+    def slowly():
+        for y in TopK(4, 2).states():
+            time.sleep(0.02)
+            yield y
+
+    problem = TopK(4, 2)
+    problem.states = slowly
+    assert mg.check(problem, compiled=False).ok
+    assert "still listing the solutions of TopK(4, k=2)" in capsys.readouterr().err

@@ -41,7 +41,7 @@ class Step(NamedTuple):
         Δ of the objective.
     objective : float
         After the step, from scratch.
-    solution : (size,) array
+    solution : (m,) array
         After the step.
 
     Examples
@@ -90,7 +90,7 @@ def debug(
         How many.
     temperature : float
         t > 0.
-    start : (size,), optional
+    start : (m,), optional
         A solution; by default the problem's own.
     seed : int
         Of the draws, which are not those of a compiled chain.

@@ -165,7 +165,7 @@ def fenchel_young(problem: Problem, theta: Arrays, y: Arrays, temperature: float
     ----------
     problem, theta, temperature : as in :func:`log_partition`
         The law.
-    y : solutions (…, size)
+    y : solutions (…, m)
         Observed; one for all θ will do.
 
     Returns

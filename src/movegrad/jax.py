@@ -122,7 +122,7 @@ class LocalSearchLayer:
         key : one key of ``jax.random.key``
             The same key gives the same numbers.
         problem, start : optional
-            Instead of those of the layer. Solutions are (size,), (…, size) or (…, chains, size), and may be traced;
+            Instead of those of the layer. Solutions are (m,), (…, m) or (…, chains, m), and may be traced;
             ``movegrad.start.Heuristic(solutions)`` improves them before.
         index : (…) or (E,) integers, optional
             Numbers of the examples, on which draws depend.
@@ -135,7 +135,7 @@ class LocalSearchLayer:
         -------
         mean : array (…, d)
             ŷ_t(θ), of the dtype of θ; padded with 0, or a list of (dᵢ,), as θ is.
-        ends : array (…, chains, size), if asked for
+        ends : array (…, chains, m), if asked for
             Padded with 0 where problems have different sizes.
         """
         problem = self.problem if problem is None else _one_or_all(problem)
@@ -168,7 +168,7 @@ class FenchelYoungLoss:
     reduction : {"mean", "sum", "none"}
         Over examples, or over observations.
     y_is : {"solution", "mean"}
-        Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations.
+        Whether y are solutions (…, m), which must be in the set, or values of T (…, d), such as means of observations.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class FenchelYoungLoss:
         ----------
         theta : float array (…, d)
             θ, as for a layer.
-        y : (…, size)
+        y : (…, m)
             Observed solutions; or values of T (…, d), if ``y_is`` is "mean". With one θ (d,) they may be many, (N, size). Padded
             for a sequence of problems, as θ is, or a sequence.
         key, index, guide, ends : as in :meth:`LocalSearchLayer.__call__`
@@ -231,7 +231,7 @@ class FenchelYoungLoss:
         -------
         value : array
             A number; with reduction "none" one for each example or observation.
-        ends : array (…, chains, size), if asked for
+        ends : array (…, chains, m), if asked for
             As for a layer.
         """
         layer = self.layer
@@ -287,7 +287,7 @@ class OneStepLoss:
         ----------
         theta : float array (…, d)
             θ.
-        y : (…, size)
+        y : (…, m)
             Observed solutions; with one θ (d,) they may be many, (N, size).
         guide : like θ, optional
             What guided moves look at; must be given for them.

@@ -239,8 +239,8 @@ class Problem:
 
     Attributes
     ----------
-    solution : (size,) array
-        The first field of ``state``: the default start where ``random`` is not given.
+    solution : (m,) array
+        The first field of ``state``: the default start where ``random`` is not given. Its length m need not be d, that of T.
     cooling : (float, float)
         Where annealing begins and ends in :func:`movegrad.solve`, as shares of the mean change of the objective under random moves.
 
@@ -355,7 +355,7 @@ class Problem:
 
         Returns
         -------
-        array (…, size)
+        array (…, m)
             Arrays stay as they are.
         """
         return value
@@ -365,7 +365,7 @@ class Problem:
 
         Parameters
         ----------
-        solution : (size,)
+        solution : (m,)
             In the set.
 
         Returns
@@ -380,7 +380,7 @@ class Problem:
 
         Parameters
         ----------
-        y : (…, size), or what ``encode`` takes
+        y : (…, m), or what ``encode`` takes
             Solutions.
 
         Returns
@@ -403,7 +403,7 @@ class Problem:
         ----------
         theta : (…, d)
             One θ, or one for each solution.
-        y : (…, size), or what ``encode`` takes
+        y : (…, m), or what ``encode`` takes
             Solutions.
 
         Returns
@@ -438,7 +438,7 @@ class Problem:
 
         Parameters
         ----------
-        solution : (size,)
+        solution : (m,)
             Not in the set.
 
         Returns
@@ -453,7 +453,7 @@ class Problem:
 
         Parameters
         ----------
-        solution : (size,)
+        solution : (m,)
             In the set.
 
         Returns

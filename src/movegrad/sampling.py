@@ -42,11 +42,11 @@ class Sample(NamedTuple):
     ----------
     mean : (…, d)
         Estimate of E[T(Y)].
-    solutions : (…, chains, size)
+    solutions : (…, chains, m)
         Where each chain ended; good as ``start`` of another call.
     info : Info
         Acceptance by move, effective sample sizes, entries that never moved: ``print`` it.
-    best : (…, chains, size) or None
+    best : (…, chains, m) or None
         Best solution that each chain saw, if ``best=True`` was given.
     iterates : (…, chains, points, size) or None
         Thinned iterates, if ``iterates=True`` was given.
@@ -73,9 +73,9 @@ class Sample(NamedTuple):
 
 
 Sample.mean.__doc__ = "(…, d) estimate of E[T(Y)]."
-Sample.solutions.__doc__ = "(…, chains, size) where each chain ended."
+Sample.solutions.__doc__ = "(…, chains, m) where each chain ended."
 Sample.info.__doc__ = "Acceptance by move, effective sample sizes, entries that never moved: print it."
-Sample.best.__doc__ = "(…, chains, size) best solution that each chain saw, if best=True was given; else None."
+Sample.best.__doc__ = "(…, chains, m) best solution that each chain saw, if best=True was given; else None."
 Sample.iterates.__doc__ = "(…, chains, points, size) thinned iterates, if iterates=True was given; else None."
 
 
@@ -84,7 +84,7 @@ class Solution(NamedTuple):
 
     Attributes
     ----------
-    solution : (…, size)
+    solution : (…, m)
         Best solution seen in any chain.
     objective : (…)
         ⟨θ, T(y)⟩ + φ(y) of it.
@@ -122,7 +122,7 @@ class Solution(NamedTuple):
         return rows[0] if self.solution.ndim == 1 else rows
 
 
-Solution.solution.__doc__ = "(…, size) best solution seen in any chain."
+Solution.solution.__doc__ = "(…, m) best solution seen in any chain."
 Solution.objective.__doc__ = "(…) ⟨θ, T(y)⟩ + φ(y) of it."
 Solution.info.__doc__ = "Acceptance by move of the annealing run: print it."
 Solution.problem.__doc__ = "What was solved; what it says of a solution, such as routes, is an attribute here too."
@@ -382,7 +382,7 @@ def one_step(
     ----------
     problem, theta, temperature : as in :func:`sample`
         Proposals must not have too many outcomes to be listed.
-    y : solutions (…, size)
+    y : solutions (…, m)
         A sequence of them for a sequence of problems.
     guide : like θ, optional
         Must be given for guided problems, whose proposals have no such loss unless their guide is frozen.

@@ -275,7 +275,7 @@ class Given:
     Parameters
     ----------
     solutions : array, or lists of them
-        (size,) for all, (…, size) for all chains of each example, or (…, C, size); "…" as in θ.
+        (m,) for all, (…, m) for all chains of each example, or (…, C, m); "…" as in θ.
     name : str
         For messages.
 
@@ -413,6 +413,13 @@ def resolve(start: AnyStart, lasting: bool = False) -> Start:
     if isinstance(start, type):
         raise ValueError(f"start must be an object, got the class {start.__name__}.")
     return start if callable(start) else Given(start)
+
+
+def warn_unless_used(of_layer: Start, chosen: Start) -> None:
+    """Of a layer that was given a start, which its loss does not look at."""
+    if of_layer is not random and of_layer is not chosen:
+        sentence = "start of the layer is not used by its loss, which begins at the observed solutions: give start to the loss."
+        warnings.warn(sentence, UserWarning, stacklevel=4)
 
 
 def asked(start: Start, request: Request) -> Any:

@@ -377,7 +377,7 @@ class FenchelYoungLoss(_Module):
     reduction : {"mean", "sum", "none"}
         Over examples (conditional) or observations (unconditional).
     y_is : {"solution", "mean"}
-        Whether y are solutions (…, size), which must be in the set, or values of T (…, d), such as means of observations, which
+        Whether y are solutions (…, m), which must be in the set, or values of T (…, d), such as means of observations, which
         need not be; chains cannot start at those. It is never guessed from what y holds.
 
     Examples
@@ -423,7 +423,7 @@ class FenchelYoungLoss(_Module):
         ----------
         theta : float tensor (…, d)
             A sequence of vectors for a sequence of problems. Chains run where it is.
-        y : (…, size)
+        y : (…, m)
             Observed solutions, in any words that the problem understands; or values of T (…, d), if ``y_is`` is "mean". With one θ
             (d,) they may be many, (N, size): the unconditional case. A sequence of vectors for a sequence of problems.
         problem, start, y_is : as in the layer and in the loss, optional
@@ -541,6 +541,7 @@ class FenchelYoungLoss(_Module):
         chosen = self.start if chosen is None else starts.resolve(chosen)
         if chosen is None:
             chosen = self.persistent if many else self.layer.start if y_is == "mean" else starts.target
+            starts.warn_unless_used(self.layer.start, chosen)
         if y_is == "mean" and starts.looks_at_targets(chosen):
             name = getattr(chosen, "__name__", chosen)
             raise ValueError(f"start must not be that of observed solutions where y is a mean of T, got {name!r}.")
@@ -594,7 +595,7 @@ class OneStepLoss(_Module):
         ----------
         theta : float tensor (…, d)
             θ.
-        y : (…, size)
+        y : (…, m)
             Observed solutions; with one θ (d,) they may be many, (N, size).
         guide : like θ, optional
             What guided moves look at; must be given for them.

@@ -196,16 +196,29 @@ def kernel(function: Any) -> tuple[Callable, Reach]:
 
 @contextmanager
 def announced(name: str) -> Iterator[None]:
-    """While something compiles for longer than a second, say so in one line on stderr, unless ``MOVEGRAD_QUIET`` is set."""
+    """While something compiles for longer than a second, say so in one line on stderr, once."""
 
     def say() -> None:
-        _announced.add(name)
-        print(f"movegrad: compiling {name} (once, kept on disk) …", file=sys.stderr, flush=True)
+        if name not in _announced:
+            _announced.add(name)
+            tell(f"compiling {name} (once, kept on disk)")
 
-    if name in _announced or os.environ.get("MOVEGRAD_QUIET", "0") not in ("", "0"):
+    with told_after(_PATIENCE, say):
+        yield
+
+
+def tell(sentence: str) -> None:
+    """A line about something that takes long, on stderr."""
+    print(f"movegrad: {sentence} …", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def told_after(seconds: float, say: Callable[[], object]) -> Iterator[None]:
+    """Call ``say`` if the block takes longer, unless ``MOVEGRAD_QUIET`` is set."""
+    if os.environ.get("MOVEGRAD_QUIET", "0") not in ("", "0"):
         yield
         return
-    timer = Timer(_PATIENCE, say)
+    timer = Timer(seconds, say)
     timer.daemon = True
     timer.start()
     try:

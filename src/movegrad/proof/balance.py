@@ -92,7 +92,8 @@ class Balance:
                 claimed += f" is right, but the way back claims {returns} instead of {1 / exact:.8g}"
                 self.report.found("wrong ratio", f"{name} {pair}: {claimed}.")
             else:
-                self.report.found("wrong ratio", f"{name} {pair}: {claimed}, exact {exact:.8g}.")
+                together = " for both together; check each alone" if " or " in name else ""
+                self.report.found("wrong ratio", f"{name} {pair}: {claimed}, exact {exact:.8g}{together}.")
             return
 
     # --- reach and dependence ------------------------------------------------------------------------------------------

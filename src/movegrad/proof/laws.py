@@ -184,7 +184,8 @@ class Laws:
         self._try_applied_at_once()
         sampled = any(self._scratch.values()) and self._few < len(self.solutions)
         if not self._frontier and not self._dropped and not sampled:
-            self.report.histories = f"proved after every history ({met} states differ from fresh ones and go on alike)"
+            met_some = f" ({met} states that differ from fresh ones go on as these do)" if met else ""
+            self.report.histories = f"proved after every history{met_some}"
             return
         walked = self._walk(rng)
         self.report.histories = f"tested after every draw, on {met} histories and along {walked} moves"

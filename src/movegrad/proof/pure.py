@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from movegrad.engine import bind
-from movegrad.engine.compile import remake
+from movegrad.engine.compile import remake, tell, told_after
 from movegrad.problem import Move, Problem
 from movegrad.proof.numbers import ENOUGH, MATH, Field, as_field, quiet_math, refuel
 
+PATIENCE = 10.0  # seconds of listing, after which that is said
 MAX_DRAWS = 64  # on one path, as in the compiled enumeration
 MAX_PATHS = 50_000  # of one function from one state
 GARBAGE = (77, 0, -3)  # what memory may hold that nobody has written
@@ -389,7 +390,9 @@ def solutions(problem: Problem, limit: int) -> list[np.ndarray]:
     if problem.states is not None and not callable(problem.states):
         raise ValueError(f"states of {problem.name} must be a function that lists solutions, got {type(problem.states).__name__}.")
     too_many = getattr(problem.states, "at_least", 0) > limit  # known before one is listed
-    found = [] if too_many else list(islice(_reached(problem) if problem.states is None else problem.states(), limit + 1))
+    slow = f"still listing the solutions of {problem.name} (a smaller instance is listed sooner, check(…, local=True) lists none)"
+    with told_after(PATIENCE, lambda: tell(slow)):
+        found = [] if too_many else list(islice(_reached(problem) if problem.states is None else problem.states(), limit + 1))
     if too_many or len(found) > limit:
         raise TooManySolutions(
             f"{problem.name} must have at most {limit} solutions to enumerate, got more: use a smaller instance."
