@@ -4,7 +4,7 @@ As it stands it is a small problem that uses every function of the contract once
 price each; maximize ⟨θ, y⟩ + φ(y) with φ(y) = −Σ price_i y_i over y ∈ {0,1}^d. ``movegrad/problem.py`` is the contract.
 
 Rules for everything under ``@mg.jit``: numbers in, numbers out; allocate nothing; raise nothing; draw only through ``integer``,
-``coin`` and ``categorical``. Parts marked "optional" may be deleted together with their argument at the bottom.
+``coin``, ``categorical`` and ``leaf``. Parts marked "optional" may be deleted together with their argument at the bottom.
 """
 
 from functools import partial
