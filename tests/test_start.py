@@ -718,15 +718,3 @@ def test_solve_returns_the_best_of_its_chains():
     seen = mg.sample(TOP, theta, steps=5, chains=4, best=True, schedule=schedule).best
     np.testing.assert_allclose(found.objective, (seen * theta[:, None]).sum(-1).max(-1), rtol=1e-12)
     np.testing.assert_allclose((found.solution * theta).sum(-1), found.objective, rtol=1e-12)
-
-
-def test_a_start_of_the_layer_that_the_loss_does_not_use_is_said():
-    torch = pytest.importorskip("torch")
-    theta, y = torch.zeros(2, 5, requires_grad=True), torch.tensor([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0]])
-    problem = mg.problems.TopK(5, 2)
-    with pytest.warns(UserWarning, match="start of the layer is not used by its loss"):
-        mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=2, start="greedy"))(theta, y)
-    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=2, start="greedy"), start="target")
-    loss(theta, y)
-    loss = mg.torch.FenchelYoungLoss(mg.torch.LocalSearchLayer(problem, steps=2, start="greedy"))
-    loss(theta, y.double().mean(0, keepdim=True).expand(2, 5), y_is="mean")

@@ -415,13 +415,6 @@ def resolve(start: AnyStart, lasting: bool = False) -> Start:
     return start if callable(start) else Given(start)
 
 
-def warn_unless_used(of_layer: Start, chosen: Start) -> None:
-    """Of a layer that was given a start, which its loss does not look at."""
-    if of_layer is not random and of_layer is not chosen:
-        sentence = "start of the layer is not used by its loss, which begins at the observed solutions: give start to the loss."
-        warnings.warn(sentence, UserWarning, stacklevel=4)
-
-
 def asked(start: Start, request: Request) -> Any:
     """What a start says; a function with other arguments is refused, and not for an error of its own."""
     try:

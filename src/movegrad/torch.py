@@ -118,7 +118,7 @@ class LocalSearchLayer(_Module):
     schedule, burn_in, chains, estimator : as in :func:`movegrad.sample`
         What chains do.
     start : str, solutions or callable
-        Where chains begin when the layer is called by itself; see :mod:`movegrad.start`.
+        Where chains begin when the layer is called by itself (a loss has a ``start`` of its own); see :mod:`movegrad.start`.
     seed : int
         Results depend on (seed, number of the call, index of the example, number of the chain) alone.
 
@@ -541,7 +541,6 @@ class FenchelYoungLoss(_Module):
         chosen = self.start if chosen is None else starts.resolve(chosen)
         if chosen is None:
             chosen = self.persistent if many else self.layer.start if y_is == "mean" else starts.target
-            starts.warn_unless_used(self.layer.start, chosen)
         if y_is == "mean" and starts.looks_at_targets(chosen):
             name = getattr(chosen, "__name__", chosen)
             raise ValueError(f"start must not be that of observed solutions where y is a mean of T, got {name!r}.")
