@@ -135,3 +135,20 @@ def test_studies_are_those_of_the_list():
     found = {path.parent.name for path in (ROOT / "experiments").glob("*/study.py")}
     assert found == set(tables.STUDIES)
     assert all(import_module(f"experiments.{name}.summary").table for name in tables.SUMMARIES)
+
+
+@pytest.mark.parametrize(("folder", "days", "said"), [("test", 22, "1.46 % (0.41 – 2.52)"), ("new", 66, "1.87 % (0.34 – 3.40)")])
+def test_what_is_said_of_ten_networks_is_what_their_days_cost(folder, days, said):
+    pytest.importorskip("torch_geometric")
+    pytest.importorskip("pyvrp")
+    from experiments.dvrptw.report import played_tables
+    from experiments.dvrptw.settings import Played
+    from experiments.framework import rebuilt
+    from experiments.store import read_record
+
+    record = read_record(ROOT / "experiments/dvrptw/results/ensemble" / folder / "played.json")
+    (table,) = played_tables(22, rebuilt(Played, record.settings), record.rows)
+    assert str(table.title).startswith(f"{days} days of 22 instances")
+    mean, low, high = re.findall(r"\d+\.\d+", said)
+    assert list(table.columns[2].cells)[1] == f"-{mean} (-{high} – -{low}): ahead"
+    assert said in (ROOT / "experiments/dvrptw/README.md").read_text(encoding="utf-8")

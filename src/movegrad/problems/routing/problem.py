@@ -106,20 +106,7 @@ class RoutingProblem(Problem):
                 plan.append(route)
         return plan
 
-    def decode(self, solution: Arrays) -> list[list[int]]:
-        """The way back of ``encode``: the same as :meth:`routes`.
-
-        Parameters
-        ----------
-        solution : (n+1,), or routes
-            It need not be in the set.
-
-        Returns
-        -------
-        lists of requests 1..n
-            Ordered by their first ones.
-        """
-        return self.routes(solution)
+    decode = routes
 
     def complaint(self, solution: np.ndarray) -> str:
         n, after = self.instance.requests, [int(i) for i in solution]
