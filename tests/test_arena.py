@@ -228,7 +228,8 @@ def test_what_is_shown_at_a_time_was_there_at_that_time(monkeypatch):
 def test_ours_learns_on_a_small_board():
     board = small_board()
     run = train(board, METHODS["ours"].make, METHODS["ours"].default, 0, 0.5)
-    assert run.valid[run.best[-1]] < 0.5 * run.valid[0]
+    torch.manual_seed(0)
+    assert run.valid[run.best[-1]] < 0.5 * board.validated(board.model())  # not the first checkpoint, which may have learned all
     assert run.best[-1] == int(np.argmin(run.valid))
 
 
