@@ -1,6 +1,6 @@
 """The arena: oracles against brute force, rivals against their definitions, the clock, verdicts, and a run that is resumed."""
 
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -12,14 +12,16 @@ pytest.importorskip("pyepo", reason="the arena uses PyEPO's generators")
 
 import experiments.arena.train as training
 import movegrad as mg
-from experiments.arena import assignment, icon, paths, prices, report
+from experiments.arena import assignment, icon, paths, prices, report, vertices
 from experiments.arena.board import Board, Examples, Linear, Relaxation
 from experiments.arena.cones import binding_normals, project
 from experiments.arena.methods import METHODS, decomposition, spo, values
 from experiments.arena.oracles import Annealer, Filling, Highs, Packing
 from experiments.arena.pivots import adjacent
+from experiments.arena.routes import Routes
 from experiments.arena.study import DATA, OURS, RIVALS, STUDY
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
+from experiments.arena.vertices import Vertices, program
 from experiments.framework import main
 from experiments.store import read_record
 
@@ -57,6 +59,55 @@ def test_packing_is_the_best_of_all_sets():
     found = Packing(WEIGHTS, CAPACITY)(theta)
     assert (found @ WEIGHTS <= CAPACITY).all()
     np.testing.assert_allclose((theta * found).sum(1), (theta @ SETS.T).max(1))
+
+
+def plans(customers: tuple[int, ...], demands: np.ndarray, capacity: float, vehicles: int, least: int):
+    """Every way to visit them by routes that fit, each as a list of the orders of its customers."""
+    if not customers:
+        yield []
+        return
+    first, others = customers[0], customers[1:]
+    for choice in product((0, 1), repeat=len(others)):
+        group = (first, *(c for c, taken in zip(others, choice, strict=True) if taken))
+        if vehicles and len(group) >= least and sum(demands[c - 1] for c in group) <= capacity:
+            rest = tuple(c for c, taken in zip(others, choice, strict=True) if not taken)
+            for plan in plans(rest, demands, capacity, vehicles - 1, least):
+                yield [group, *plan]
+
+
+def length(route: tuple[int, ...], costs: np.ndarray) -> float:
+    return float(sum(costs[a, b] for a, b in zip((0, *route), (*route, 0), strict=True)))
+
+
+@pytest.mark.parametrize("least", [1, 2])
+@pytest.mark.parametrize("vehicles", [2, 3, 6])
+def test_routes_are_the_best_of_all_plans(vehicles, least):
+    rng = np.random.default_rng([vehicles, least])
+    demands = rng.uniform(1, 3, 6)
+    solver = Routes(demands, 9.0, vehicles, least)
+    for spread in (0.1, 1.0, 1.0, 10.0, 10.0):  # the last ones have costs of both signs, as SPO+ asks for
+        costs = np.triu(1.0 + spread * rng.standard_normal((7, 7)), 1)
+        costs += costs.T
+        best = min(
+            sum(min(length(order, costs) for order in permutations(group)) for group in plan)
+            for plan in plans(tuple(range(1, 7)), demands, 9.0, vehicles, least)
+        )
+        found = solver.solve(costs)
+        assert sorted(c for route in found for c in route) == list(range(1, 7))
+        assert len(found) <= vehicles
+        assert all(len(route) >= least and sum(demands[c - 1] for c in route) <= 9.0 for route in found)
+        assert sum(length(tuple(route), costs) for route in found) == pytest.approx(best, abs=1e-9)
+
+
+def test_too_few_vehicles_are_said():
+    with pytest.raises(ValueError, match="1 vehicles cannot visit all of the 3 customers"):
+        Routes(np.full(3, 2.0), 5.0, 1).solve(np.ones((4, 4)) - np.eye(4))
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 2), (3, 3)])
+def test_pivots_are_right(n, m):
+    problem = Vertices(*program(np.random.default_rng([n, m]), n, m))
+    assert mg.check(problem).ok
 
 
 def test_programs_and_relaxations_agree_with_what_is_known():
@@ -241,6 +292,7 @@ def test_ours_learns_on_a_small_board():
     [
         pytest.param(lambda tmp: prices.board(None, 60, 0), id="prices"),
         pytest.param(lambda tmp: paths.board(1), id="path"),
+        pytest.param(lambda tmp: vertices.board(0), id="lp", marks=pytest.mark.slow),
         pytest.param(lambda tmp: assignment.one_machine(1, 0, tmp), id="machine", marks=pytest.mark.slow),
         pytest.param(lambda tmp: assignment.generalized(1, 0, tmp), id="gap", marks=pytest.mark.slow),
         pytest.param(lambda tmp: icon.board(None, 1, 0, tmp), id="icon", marks=pytest.mark.slow),

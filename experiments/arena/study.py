@@ -33,7 +33,7 @@ class Settings:
 
 def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
     """All data sets; making one computes its labels, once."""
-    from experiments.arena import assignment, icon, knapsack, paths, prices, tours
+    from experiments.arena import assignment, icon, knapsack, paths, prices, tours, vertices
 
     return {
         **{f"icon-{load}": partial(icon.board, data, load, 0, cache) for load in (1, 2, 6)},
@@ -47,6 +47,7 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
         },
         **{f"prices-{c}-{split}": partial(prices.board, data, c, split) for c in prices.CAPACITIES for split in range(10)},
         **{f"path-{seed}": partial(paths.board, seed) for seed in (0, 1)},
+        **{f"lp-{seed}": partial(vertices.board, seed) for seed in (0, 1)},
         **{f"houses-{seed}": partial(knapsack.houses, seed, cache) for seed in (0, 1)},
         **{f"tsp-{n}-{seed}": partial(tours.tsp, n, seed, cache) for n in (20, 50) for seed in (42, 43)},
         **{f"gap-{times}-{seed}": partial(assignment.generalized, times, seed, cache) for times in (1, 10, 100) for seed in (0, 1)},
@@ -66,7 +67,7 @@ FULL = {
     "cvrp": ("cvrp-20-42", "cvrp-20-43", "cvrp-100-42"),
     "mkp": ("mkp-10-100-42", "mkp-10-100-43", "mkp-5-50-42", "mkp-10-200-42"),
     "prices": tuple(f"prices-{c}-{split}" for split in (0, 1) for c in (60, 120, 180)),
-    "linear": ("path-0", "path-1", "houses-0", "houses-1"),
+    "linear": ("path-0", "path-1", "lp-0", "lp-1", "houses-0", "houses-1"),
     "tsp": ("tsp-20-42", "tsp-20-43", "tsp-50-42"),
     "growth": tuple(f"{kind}-{times}-{seed}" for seed in (0, 1) for times in (1, 10, 100) for kind in ("gap", "machine")),
 }
