@@ -12,7 +12,7 @@ pytest.importorskip("pyepo", reason="the arena uses PyEPO's generators")
 
 import experiments.arena.train as training
 import movegrad as mg
-from experiments.arena import assignment, icon, paths, prices, report, vertices
+from experiments.arena import assignment, icon, paths, prices, report, summary, vertices
 from experiments.arena.board import Board, Examples, Linear, Relaxation
 from experiments.arena.cones import binding_normals, project
 from experiments.arena.methods import METHODS, decomposition, spo, values
@@ -24,6 +24,7 @@ from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.arena.vertices import Vertices, program
 from experiments.framework import main
 from experiments.store import read_record
+from experiments.verdicts import verdict
 
 WEIGHTS, CAPACITY = np.array([3, 5, 7, 2, 4]), 10
 SETS = np.array([y for y in product((0, 1), repeat=5) if WEIGHTS @ y <= CAPACITY], float)
@@ -348,6 +349,31 @@ def test_a_rival_that_has_not_trained_is_not_beaten():
     rng = np.random.default_rng(7)
     rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.9, 0.01, rng, first=None)}
     assert report.outcome(rows, "b", 1.0)[0] == "alone"
+
+
+def test_data_sets_of_one_kind_are_judged_together():
+    """What is ahead on one and behind on the other is undecided on both; who trained on one alone is not among those on both."""
+    rng = np.random.default_rng(8)
+    rows = {f"{b} {method}": made_up(level, 0.01, rng) for b, method, level in
+            [("b", "ours", 0.05), ("b", "spo", 0.10), ("c", "ours", 0.10), ("c", "spo", 0.05), ("c", "mse", 0.01)]}  # fmt: skip
+    found = report.entries(rows, "b", "c")
+    mine, spo = found[0], next(entry for entry in found if entry.method == "spo")
+    assert "mse" not in {entry.method for entry in found}
+    assert mine.regrets(1.0).shape == (5, 80)
+    assert mine.validated(1.0) == pytest.approx(0.075)
+    assert verdict(report.compared(mine, spo, 1.0)) == "undecided"
+    one = report.entries(rows, "b")
+    assert verdict(report.compared(one[0], next(e for e in one if e.method == "spo"), 1.0)) == "ahead"
+
+
+def test_files_of_a_part_are_summed_up_together(tmp_path):
+    words = ["--only", "linear", "--methods", "ours", "mse", "--seeds", "2", "--limit", "0.1", "--data", str(tmp_path / "none")]
+    main(STUDY, [*words, "--boards", "path-0", "--out", str(tmp_path / "results")])
+    main(STUDY, [*words, "--boards", "path-1", "--out", str(tmp_path / "results" / "more")])
+    (kind,) = summary.kinds(tmp_path / "results")
+    assert kind.name == "shortest path 5 × 5, 2 data sets"
+    assert kind.boards == ["path-0", "path-1"]
+    assert kind.entries[0].regrets(0.1).shape == (2, 2 * paths.TEST)
 
 
 def test_a_run_is_resumed_and_shown(tmp_path, capsys):

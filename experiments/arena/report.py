@@ -1,6 +1,6 @@
 """Tables and figures of a part: regrets at some times, verdicts by paired intervals, and regret against seconds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,11 @@ NOTHING = "nothing yet"  # no step has ended at that time
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A method as it was trained, by the authors' settings or by its own tuning."""
+    """A method as it was trained, by the authors' settings or by its own tuning, on one data set or several of one kind."""
 
     method: str
     variant: str
-    made: dict[str, Any]
+    made: tuple[dict[str, Any], ...]
 
     @property
     def title(self) -> str:
@@ -36,39 +36,52 @@ class Entry:
     def ours(self) -> bool:
         return self.method in OURS
 
+    @property
+    def epochs(self) -> float:
+        return float(np.mean([made["epochs"] for made in self.made]))
+
+    @property
+    def prepared(self) -> float:
+        return float(np.mean([made["prepared"] for made in self.made]))
+
     def regrets(self, time: float) -> np.ndarray:
-        """(seeds, examples)."""
-        return np.array(self.made["test"][f"{time:g}"])
+        """(seeds, examples), those of several data sets beside each other."""
+        return np.concatenate([np.array(made["test"][f"{time:g}"]) for made in self.made], axis=1)
 
     def validated(self, time: float) -> float:
-        """Mean over seeds of the best validation regret until then."""
-        pairs = zip(self.made["seconds"], self.made["valid"], strict=True)
+        """Mean over data sets and seeds of the best validation regret until then."""
+        curves = [curve for made in self.made for curve in zip(made["seconds"], made["valid"], strict=True)]
         return float(
-            np.mean([min(v for s, v in zip(*pair, strict=True) if s <= time * 1.0001 or s == pair[0][0]) for pair in pairs])
+            np.mean([min(v for s, v in zip(at, valid, strict=True) if s <= time * 1.0001 or s == at[0]) for at, valid in curves])
         )
 
     def reaches(self, level: float) -> float:
-        """Seconds to the first checkpoint where the mean over seeds of the best validation regret is at most this, or infinity."""
-        times = sorted({t for at in self.made["seconds"] for t in at})
+        """Seconds to the first checkpoint where the mean of the best validation regret is at most this, or infinity."""
+        times = sorted({t for made in self.made for at in made["seconds"] for t in at})
         return next((t for t in times if self.validated(t) <= level), np.inf)
 
     def began(self, time: float) -> bool:
         """Whether every seed has ended a step by then; else its models are those it began with."""
-        return all(first is not None and first <= time * 1.0001 for first in self.made["first"])
+        return all(first is not None and first <= time * 1.0001 for made in self.made for first in made["first"])
 
 
-def entries(rows: Rows, board: str) -> list[Entry]:
-    """All that was trained on a data set; a method whose tuning chose the authors' settings is there once."""
+def entries(rows: Rows, *boards: str) -> list[Entry]:
+    """All that was trained on these data sets; a method whose tuning chose the authors' settings is there once."""
     found = []
-    for key, row in rows.items():
-        name, method = key.rsplit(" ", 1)
-        if name != board or "missing" in row:
+    for method in METHODS:
+        there = [rows[key] for key in (f"{board} {method}" for board in boards) if key in rows]
+        if len(there) < len(boards) or any("missing" in row for row in there):
             continue
-        best_is_default = row["chosen"] == METHODS[method].default.key
-        found.append(Entry(method, "default" if best_is_default else "tuned", row["tuned"]))
-        if "default" in row:
-            found.append(Entry(method, "default", row["default"]))
+        is_default = [row["chosen"] == METHODS[method].default.key for row in there]
+        found.append(Entry(method, "default" if all(is_default) else "tuned", tuple(row["tuned"] for row in there)))
+        defaults = [row["tuned"] if same else row.get("default") for row, same in zip(there, is_default, strict=True)]
+        if not all(is_default) and None not in defaults:
+            found.append(Entry(method, "default", tuple(defaults)))
     return found
+
+
+def title_of(rows: Rows, board: str) -> str:
+    return next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board)
 
 
 def best(found: Iterable[Entry], time: float) -> Entry | None:
@@ -87,8 +100,7 @@ def tables(settings: Settings, rows: Rows) -> Iterator[Table]:
         found = entries(rows, board)
         if not found:
             continue
-        title = next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board)
-        last = settings.times[-1]
+        title, last = title_of(rows, board), settings.times[-1]
         found.sort(key=lambda entry: entry.regrets(last).mean())
         yield levels(f"{title} ({board}): test regret in %, mean ± half of its 95 % interval", settings, found)
         yield duels(f"{title} ({board})", settings, found)
@@ -104,7 +116,7 @@ def levels(title: str, settings: Settings, found: list[Entry]) -> Table:
         for t in settings.times:
             level = paired(entry.regrets(t)).scaled(100.0)
             cells.append(str(level) if entry.began(t) else NOTHING)
-        table.add_row(entry.title, *cells, f"{np.mean(entry.made['epochs']):.1f}", f"{entry.made['prepared']:.2f}")
+        table.add_row(entry.title, *cells, f"{entry.epochs:.1f}", f"{entry.prepared:.2f}")
     return table
 
 
@@ -149,11 +161,12 @@ def outcome(rows: Rows, board: str, time: float) -> tuple[str, str, str] | None:
 
 def figures(name: str, settings: Settings, rows: Rows) -> dict[str, Figure]:
     """Regret against seconds, one panel for each data set."""
-    shown = [(settings, rows, board) for board in settings.boards if entries(rows, board)]
+    found = {board: entries(rows, board) for board in settings.boards}
+    shown = [(title_of(rows, board), settings.times, entered) for board, entered in found.items() if entered]
     return {name: panels(shown)} if shown else {}
 
 
-def panels(shown: list[tuple[Settings, Rows, str]], columns: int = 4) -> Figure:
+def panels(shown: list[tuple[str, Sequence[float], list[Entry]]], columns: int = 4) -> Figure:
     """Medians of seeds, bands from the lowest to the highest; a method looks the same in all panels."""
     columns = min(columns, len(shown))
     lines = -(-len(shown) // columns)
@@ -192,15 +205,15 @@ def look(method: str) -> dict[str, Any]:
     return {"color": GREY if method == "mse" else color, "linewidth": 1.2, "marker": ".", "zorder": 2}
 
 
-def panel(axis: Any, settings: Settings, rows: Rows, board: str) -> dict[str, Any]:
+def panel(axis: Any, title: str, marks: Sequence[float], found: list[Entry]) -> dict[str, Any]:
     """Of each method what validation prefers, default or tuned; what is much worse than the best leaves the panel at the top."""
-    found, last = entries(rows, board), settings.times[-1]
+    last = marks[-1]
     by_method: dict[str, Entry] = {}
     for entry in sorted(found, key=lambda e: -e.validated(last)):
         by_method[entry.method] = entry
     lines, lowest = {}, min(e.regrets(last).mean() for e in found) * 100.0
     for entry in by_method.values():
-        times = [t for t in settings.times if entry.began(t)]
+        times = [t for t in marks if entry.began(t)]
         if times:
             values = np.array([entry.regrets(t).mean(1) for t in times]) * 100.0
             lines[entry.method] = axis.plot(times, np.median(values, 1), **look(entry.method))[0]
@@ -212,8 +225,8 @@ def panel(axis: Any, settings: Settings, rows: Rows, board: str) -> dict[str, An
         ylabel="test regret, %",
         ylim=(0.9 * lowest, 5.0 * lowest),
     )
-    axis.set_xticks(settings.times, [f"{t:g}" for t in settings.times])
+    axis.set_xticks(marks, [f"{t:g}" for t in marks])
     axis.set_yticks([lowest * f for f in TICKS], [f"{lowest * f:.2g}" for f in TICKS])
     axis.minorticks_off()
-    axis.set_title(next(row["title"] for key, row in rows.items() if key.rsplit(" ", 1)[0] == board), fontsize=10)
+    axis.set_title(title, fontsize=10)
     return lines
