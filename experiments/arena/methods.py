@@ -163,19 +163,39 @@ def perturbed(board: Board, seed: int, oracle: str, samples: int, noise: float) 
     return at
 
 
+def from_labels(board: Board, seed: int, steps: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """(θ, which examples) → T(y) of annealing that begins at the label, with the moves, steps and temperature of ours."""
+    calls, cooling = count(), mg.schedules.Annealing(0.5 * board.scale, 0.005 * board.scale)
+
+    def solve(theta: np.ndarray, index: np.ndarray) -> np.ndarray:
+        start, number = board.solutions[index], next(calls) * 1009 + seed
+        return board.problem.statistic(
+            mg.solve(board.problem, theta, steps=steps, schedule=cooling, start=start, seed=number).solution
+        )
+
+    return solve
+
+
+@method("spo-warm", "SPO+, warm heuristic", default={"steps": 1000})
+def warm_spo(board: Board, seed: int, steps: int) -> Loss:
+    """SPO+ with a heuristic that begins at the label in place of the solver."""
+    solve = from_labels(board, seed, steps)
+
+    def at(predicted: Tensor, index: np.ndarray) -> Tensor:
+        found = solve(2.0 * values(predicted) - board.train.theta[index], index)
+        return along(predicted, 2.0 * (found - board.labels[index]))
+
+    return at
+
+
 @method("pfy-warm", "perturbed FY, warm heuristic", default={"steps": 1000, "noise": 0.1}, noise=(0.5, 2.0))
 def warm_perturbed(board: Board, seed: int, steps: int, noise: float) -> Loss:
-    """As above, where the solver is annealing that begins at the label, with the moves, steps and temperature of ours."""
-    rng, sigma, calls = np.random.default_rng(seed), noise * float(board.train.theta.std()), count()
-    cooling = mg.schedules.Annealing(0.5 * board.scale, 0.005 * board.scale)
+    """Perturbed Fenchel-Young with a heuristic that begins at the label in place of the solver."""
+    solve, rng, sigma = from_labels(board, seed, steps), np.random.default_rng(seed), noise * float(board.train.theta.std())
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
         theta = values(predicted)
-        noisy = theta + sigma * rng.standard_normal(theta.shape)
-        found = mg.solve(
-            board.problem, noisy, steps=steps, schedule=cooling, start=board.solutions[index], seed=next(calls) * 1009 + seed
-        )
-        return along(predicted, board.problem.statistic(found.solution) - board.labels[index])
+        return along(predicted, solve(theta + sigma * rng.standard_normal(theta.shape), index) - board.labels[index])
 
     return at
 

@@ -60,7 +60,8 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
 
 
 OURS = ("ours", "ours-costs", "ours-guided", "ours-one-step")
-RIVALS = ("mse", "spo", "spo-lp", "pfy", "pfy-lp", "pfy-warm", "reinforce", "nce", "ltr-list", "ltr-pair", "cave", "lava", "dfl-ld")
+EXACT = ("spo", "pfy", "reinforce", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
+RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
 
 FULL = {
     "icon": ("icon-1", "icon-2", "icon-6", "icon-hard0", "icon-hard5"),

@@ -51,7 +51,8 @@ def kinds(folder: Path) -> list[Kind]:
                 continue
             title = title_of(record.rows, board)
             kind = found.setdefault((title, settings.times), Kind(title, settings.times, settings.seeds, [], {}))
-            kind.boards.append(board)
+            if board not in kind.boards:
+                kind.boards.append(board)
             kind.rows.update({key: row for key, row in record.rows.items() if key.rsplit(" ", 1)[0] == board})
     return list(found.values())
 
