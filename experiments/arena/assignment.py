@@ -25,7 +25,7 @@ def polynomial(rng: np.random.Generator, n: int, features: int, d: int) -> tuple
 def generalized(times: int, seed: int, cache: Path) -> Board:
     """5 × 20, 10 × 100, 20 × 500 agents and jobs; weights U{5, …, 25}, capacities 0.8 · Σ weights / agents; 10 features.
 
-    Labels and decisions of the smallest are exact (a gap of 10⁻⁴), those of the others by ``mg.solve``.
+    Labels and decisions of the smallest are exact (a gap of 10⁻⁴), also where models are chosen; those of the others by ``mg.solve``.
     """
     agents, jobs = {1: (5, 20), 10: (10, 100), 100: (20, 500)}[times]
     rng, counts = np.random.default_rng([seed, times]), COUNTS[times]
@@ -42,7 +42,7 @@ def generalized(times: int, seed: int, cache: Path) -> Board:
     found = kept(cache / f"gap-{times}-{seed}.npz", lambda: {"y": labels(-cost).astype(np.uint8)})["y"]
     agent = found.reshape(-1, agents, jobs).argmax(1)
     board = _board(f"GAP {agents} × {jobs}", counts, x, -cost, found.astype(float), agent, problem, relaxed, exact, 1e-2)
-    board.decide = decide
+    board.decide, board.validate = decide, board.validate if times > 1 else None
     return board
 
 
@@ -75,6 +75,8 @@ def one_machine(times: int, seed: int, cache: Path) -> Board:
     board.model = lambda: Linear(8, 1, sign=-1.0)
     if times > 1:
         board.decide = Annealer(problem, DECISION)
+    else:
+        board.validate = None
     return board
 
 

@@ -81,7 +81,7 @@ QUICK = {
     "tsp": ("tsp-20-42",),
     "growth": ("gap-1-0", "machine-1-0"),
 }
-FEW = ("ours", "ours-costs", "mse", "spo", "spo-lp", "pfy-warm", "cave")  # of the quick arena, without tuning
+FEW = ("ours", "ours-costs", "mse", "spo", "spo-lp", "spo-warm", "pfy-warm", "cave")  # of the quick arena, without tuning
 NAMES = tuple(FULL)
 
 
