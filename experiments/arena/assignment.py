@@ -25,7 +25,7 @@ def polynomial(rng: np.random.Generator, n: int, features: int, d: int) -> tuple
 def generalized(times: int, seed: int, cache: Path) -> Board:
     """5 × 20, 10 × 100, 20 × 500 agents and jobs; weights U{5, …, 25}, capacities 0.8 · Σ weights / agents; 10 features.
 
-    Labels and decisions of the smallest are exact (a gap of 10⁻⁴), also where models are chosen; those of the others by ``mg.solve``.
+    Labels and decisions of the smallest are exact (a gap of 10⁻⁴), also those that choose models; others are those of ``mg.solve``.
     """
     agents, jobs = {1: (5, 20), 10: (10, 100), 100: (20, 500)}[times]
     rng, counts = np.random.default_rng([seed, times]), COUNTS[times]

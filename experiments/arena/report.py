@@ -14,7 +14,7 @@ from experiments.arena.study import OURS, RIVALS, Settings
 from experiments.framework import Rows
 from experiments.verdicts import Interval, paired, verdict
 
-DASHES = ("-", "--", "-.", ":")
+DASHES = ("-", "--", (0, (8, 2)), "-.", ":")  # of ours
 GREY = "#7f7f7f"
 TICKS = (1.0, 1.5, 2.0, 3.0)  # of the regret axis, in units of the best
 NOTHING = "nothing yet"  # no step has ended at that time

@@ -59,7 +59,7 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
-OURS = ("ours", "ours-costs", "ours-guided", "ours-one-step")
+OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step")
 EXACT = ("spo", "pfy", "reinforce", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
 RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
 
