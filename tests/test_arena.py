@@ -19,6 +19,7 @@ from experiments.arena.methods import METHODS, decomposition, spo, values
 from experiments.arena.oracles import Annealer, Filling, Highs, Packing
 from experiments.arena.pivots import adjacent
 from experiments.arena.routes import Routes
+from experiments.arena.runs import too_slow
 from experiments.arena.study import DATA, OURS, RIVALS, STUDY
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.arena.vertices import Vertices, program
@@ -349,6 +350,19 @@ def test_a_rival_that_has_not_trained_is_not_beaten():
     rng = np.random.default_rng(7)
     rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.9, 0.01, rng, first=None)}
     assert report.outcome(rows, "b", 1.0)[0] == "alone"
+
+
+def test_a_rival_whose_first_step_takes_too_long_is_not_trained():
+    def slow(theta):
+        begin = training.process_time()
+        while training.process_time() < begin + 0.05:
+            pass
+        return np.zeros(theta.shape)
+
+    board = small_board(oracles={"exact": slow})
+    assert too_slow(board, METHODS["spo"], 0.1) == "its first step takes about 0 s"
+    assert too_slow(board, METHODS["spo"], 10.0) == ""
+    assert too_slow(board, METHODS["ours"], 0.1) == ""
 
 
 def test_data_sets_of_one_kind_are_judged_together():

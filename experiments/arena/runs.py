@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def _kept(data: Path | None, cache: Path, name: str) -> Board:
 def row(made: Callable[[str], Board], name: str, method: Method, settings: Settings) -> Row:
     """Tune, then train for all seeds, twice."""
     board = made(name)
-    missing = method.missing(board)
+    missing = method.missing(board) or too_slow(board, method, settings.limit)
     if missing:
         return {"title": board.name, "missing": missing}
     configs = method.grid if settings.tuning > 0 else ()
@@ -63,6 +64,16 @@ def row(made: Callable[[str], Board], name: str, method: Method, settings: Setti
         "chosen": config.key,
         **trained,
     }
+
+
+def too_slow(board: Board, method: Method, limit: float) -> str:
+    """Why a method cannot end one step in time, by one solve of its oracle; nothing if it can, or has no oracle."""
+    if method.needs not in board.oracles:
+        return ""
+    begin = process_time()
+    board.oracles[method.needs](board.train.theta[:1])
+    step = board.batch * (process_time() - begin)
+    return f"its first step takes about {step:.0f} s" if step > limit else ""
 
 
 def runs(board: Board, method: Method, config: Config, settings: Settings) -> dict[str, Any]:
