@@ -105,6 +105,9 @@ def tables(settings: Settings, rows: Rows) -> Iterator[Table]:
         yield levels(f"{title} ({board}): test regret in %, mean ± half of its 95 % interval", settings, found)
         yield duels(f"{title} ({board})", settings, found)
         yield against_all(f"{title} ({board})", settings, found)
+        missing = absent(f"{title} ({board})", rows, board)
+        if missing.row_count:
+            yield missing
 
 
 def levels(title: str, settings: Settings, found: list[Entry]) -> Table:
@@ -147,6 +150,18 @@ def against_all(title: str, settings: Settings, found: list[Entry]) -> Table:
         if mine is not None and rival is not None:
             interval = compared(mine, rival, last)
             table.add_row(mine.title, rival.title, str(interval.scaled(100.0)), verdict(interval))
+    return table
+
+
+def absent(title: str, rows: Rows, board: str) -> Table:
+    """Methods that a data set cannot have, or that cannot end a step in time, and why."""
+    table = Table(title=f"{title}: not there")
+    table.add_column("method")
+    table.add_column("why")
+    for method in METHODS:
+        row = rows.get(f"{board} {method}", {})
+        if "missing" in row:
+            table.add_row(METHODS[method].title, row["missing"])
     return table
 
 
