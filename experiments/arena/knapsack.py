@@ -48,7 +48,7 @@ def decomposed(m: int, n: int, seed: int, cache: Path) -> Board:
         oracles={"exact": exact, "lp": Highs(relaxation, integer=False)},
         rate=1e-3,
         relaxation=relaxation,
-        extra={"weights": weights, "limits": limits},
+        extra={"weights": weights, "limits": limits, "vertices": lambda: adjacent(relaxation, train.theta)},
     )
 
 

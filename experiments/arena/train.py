@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 import movegrad as mg
@@ -57,6 +58,7 @@ def train(board: Board, make: Callable[..., Loss], config: Config, seed: int, li
     """
     torch.set_num_threads(1)
     mg.set_threads(1)
+    threadpool_limits(1)  # threads of NumPy's BLAS that wait for work spend processor time, 75 times LAVA's own
     torch.manual_seed(seed)
     net, features, run = board.model(), tensor(board.train.features), Run()
     optimizer = torch.optim.Adam(net.parameters(), lr=config.rate * (board.rate if rate is None else rate))
