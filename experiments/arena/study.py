@@ -61,7 +61,8 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
 
 OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step")
 EXACT = ("spo", "pfy", "reinforce", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
-RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
+WARM = ("spo-warm", "pfy-warm")  # rivals whose solver is made of our moves
+RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", *WARM, "cave", "lava", "dfl-ld")
 
 FULL = {
     "icon": ("icon-1", "icon-2", "icon-6", "icon-hard0", "icon-hard5"),

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.arena.report import Entry, best, compared, entries, panels, title_of
-from experiments.arena.study import NAMES, Settings
+from experiments.arena.study import NAMES, WARM, Settings
 from experiments.display import markdown, save_figure
 from experiments.framework import Rows, answered, rebuilt
 from experiments.store import read_record
@@ -73,31 +73,39 @@ def speed(mine: Entry, rival: Entry | None, time: float) -> str:
     return " against ".join("not reached" if s == np.inf else f"{s:.2g}" for s in (mine.reaches(level), rival.reaches(level)))
 
 
+def judged(mine: Entry, rival: Entry | None, time: float) -> tuple[str, str]:
+    """The difference with its interval, in points, and the verdict."""
+    if rival is None:
+        return "–", ALONE
+    interval = compared(mine, rival, time)
+    return str(interval.scaled(100.0)), verdict(interval)
+
+
+COLUMNS = ("benchmark", "seconds", "ours", "strongest rival", "ours − rival, points", "verdict")
+COLUMNS += ("strongest without our moves", "ours − this one, points", "verdict", "seconds to its level")
+
+
 def table(folder: Path) -> Table:
-    """For each data set at its last time: ours and the strongest rival, both by validation, and who is ahead."""
-    shown, count = Table(title="who to use when: test regret after training, both sides chosen on validation"), Counter[str]()
-    for name in (
-        "benchmark",
-        "seconds",
-        "ours",
-        "strongest rival",
-        "ours − rival, points",
-        "verdict",
-        "seconds to the rival's level",
-    ):
+    """For each kind at its last time: ours, the strongest rival, and the strongest that is not made of moves; all by validation."""
+    shown = Table(title="who to use when: test regret after training, all sides chosen on validation")
+    counts = Counter[str](), Counter[str]()
+    for name in COLUMNS:
         shown.add_column(name)
     for kind in kinds(folder):
-        found = kind.entries
-        for time in kind.times[-2:]:
-            mine, rival = (best([e for e in found if e.ours == side], time) for side in (True, False))
-            if mine is None:
-                continue
-            interval = None if rival is None else compared(mine, rival, time)
-            word = ALONE if interval is None else verdict(interval)
-            count[word] += time == kind.times[-1]
-            difference = "–" if interval is None else str(interval.scaled(100.0))
-            shown.add_row(kind.name, f"{time:g}", cell(mine, time), cell(rival, time), difference, word, speed(mine, rival, time))
-    shown.caption = "at the last time: " + ", ".join(f"{word} {n}" for word, n in sorted(count.items()))
+        found, time = kind.entries, kind.times[-1]
+        mine = best([e for e in found if e.ours], time)
+        if mine is None:
+            continue
+        cells = [kind.name, f"{time:g}", cell(mine, time)]
+        rivals = [e for e in found if not e.ours]
+        for count, among in zip(counts, (rivals, [e for e in rivals if e.method not in WARM]), strict=True):
+            rival = best(among, time)
+            difference, word = judged(mine, rival, time)
+            count[word] += 1
+            cells += [cell(rival, time), difference, word]
+        shown.add_row(*cells, speed(mine, rival, time))
+    told = [", ".join(f"{word} {n}" for word, n in sorted(count.items())) for count in counts]
+    shown.caption = f"against all: {told[0]}; against those without our moves: {told[1]}"
     return shown
 
 
