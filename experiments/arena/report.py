@@ -15,7 +15,10 @@ from experiments.framework import Rows
 from experiments.verdicts import Interval, paired, verdict
 
 DASHES = ("-", "--", (0, (8, 2)), "-.", ":")  # of ours
-GREY = "#7f7f7f"
+COLORS = (  # of rivals, in their order: MSE grey, none red
+    "#7f7f7f", "#ff7f0e", "#2ca02c", "#e8c11c", "#9467bd", "#8c564b", "#e377c2", "#1f77b4", "#98df8a", "#17becf", "#aec7e8", "#ffbb78",
+    "#c5b0d5", "#c49c94",
+)  # fmt: skip
 TICKS = (1.0, 1.5, 2.0, 3.0)  # of the regret axis, in units of the best
 NOTHING = "nothing yet"  # no step has ended at that time
 
@@ -216,8 +219,7 @@ def look(method: str) -> dict[str, Any]:
             "markersize": 4,
             "zorder": 3,
         }
-    color = plt.get_cmap("tab20")(2 * list(RIVALS).index(method) % 20 + (RIVALS.index(method) >= 10))
-    return {"color": GREY if method == "mse" else color, "linewidth": 1.2, "marker": ".", "zorder": 2}
+    return {"color": COLORS[RIVALS.index(method)], "linewidth": 1.2, "marker": ".", "zorder": 2}
 
 
 def panel(axis: Any, title: str, marks: Sequence[float], found: list[Entry]) -> dict[str, Any]:
