@@ -26,10 +26,11 @@ def study_of(name: str) -> Study:
 
 
 def summary(name: str) -> str:
-    """One table of all results of a study."""
-    made = import_module(f"experiments.{name}.summary").table(study_of(name).folder / "results")
+    """One table of all results of a study, and one of ours against each of the others."""
+    module, folder = import_module(f"experiments.{name}.summary"), study_of(name).folder / "results"
+    made = module.table(folder)
     _, _, grid = markdown(made).partition("\n\n")  # its title says what the page says
-    return f"\n{grid}\n{made.caption.capitalize()}.\n\n"
+    return f"\n{grid}\n{made.caption.capitalize()}.\n\n{markdown(module.matrix(folder))}\n"
 
 
 def page(name: str) -> str:

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
+from experiments.arena.methods import METHODS
 from experiments.arena.report import Entry, best, compared, entries, panels, title_of
-from experiments.arena.study import NAMES, WARM, Settings
+from experiments.arena.study import NAMES, RIVALS, WARM, Settings
 from experiments.display import markdown, save_figure
 from experiments.framework import Rows, answered, rebuilt
 from experiments.store import read_record
@@ -109,6 +110,26 @@ def table(folder: Path) -> Table:
     return shown
 
 
+def matrix(folder: Path) -> Table:
+    """Ours at the last time, as validation chooses it, less every rival, as validation prefers it, for all kinds."""
+    shown = Table(title="ours − each rival at the last time, points of regret, paired 95 % interval, and the verdict")
+    columns: dict[str, dict[str, str]] = {}
+    for kind in kinds(folder):
+        found, time = kind.entries, kind.times[-1]
+        mine = best([e for e in found if e.ours], time)
+        column = columns.setdefault(kind.name, {})
+        for method in RIVALS:
+            rival = best([e for e in found if e.method == method], time)
+            if mine is not None and rival is not None:
+                column[method] = " ".join(judged(mine, rival, time))
+    for name in ("rival", *columns):
+        shown.add_column(name)
+    for method in RIVALS:
+        if any(method in column for column in columns.values()):
+            shown.add_row(METHODS[method].title, *(column.get(method, "–") for column in columns.values()))
+    return shown
+
+
 def figure(folder: Path) -> Figure:
     """One panel for each kind of data sets."""
     return panels([(kind.name, kind.times, kind.entries) for kind in kinds(folder)])
@@ -120,9 +141,10 @@ def main(words: list[str] | None = None) -> None:
     with answered():
         if not files(folder):
             raise FileNotFoundError(f"{folder} holds no results of {', '.join(NAMES)}.")
-        made = table(folder)
-        Console(width=200).print(markdown(made), markup=False, highlight=False, soft_wrap=True)
+        made, console = table(folder), Console(width=200)
+        console.print(markdown(made), markup=False, highlight=False, soft_wrap=True)
         print(made.caption)
+        console.print(markdown(matrix(folder)), markup=False, highlight=False, soft_wrap=True)
         drawn = figure(folder)
         save_figure(drawn, folder / "arena.png")
         plt.close(drawn)
