@@ -166,7 +166,7 @@ class PyEPOModel:
 
     def __init__(self, model: Any, order: np.ndarray) -> None:
         self.model, self.order = model, order
-        model._model.Params.Threads = 1  # more of them cost a fourth to ten times the processor time at these sizes
+        model._model.Params.Threads = 1  # at these sizes more of them only cost processor time
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         out = np.zeros(theta.shape)

@@ -58,7 +58,7 @@ def train(board: Board, make: Callable[..., Loss], config: Config, seed: int, li
     """
     torch.set_num_threads(1)
     mg.set_threads(1)
-    threadpool_limits(1)  # threads of NumPy's BLAS that wait for work spend processor time, 75 times LAVA's own
+    threadpool_limits(1)  # NumPy's BLAS: threads that wait for work would be charged to those who use it
     torch.manual_seed(seed)
     net, features, run = board.model(), tensor(board.train.features), Run()
     optimizer = torch.optim.Adam(net.parameters(), lr=config.rate * (board.rate if rate is None else rate))
