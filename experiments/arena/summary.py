@@ -17,7 +17,7 @@ from experiments.arena.study import NAMES, RIVALS, WARM, Settings
 from experiments.display import markdown, save_figure
 from experiments.framework import Rows, answered, rebuilt
 from experiments.store import read_record
-from experiments.verdicts import verdict
+from experiments.verdicts import paired, verdict
 
 FOLDER = Path(__file__).parent / "results"
 ALONE = "alone"  # no rival has ended a step
@@ -130,6 +130,28 @@ def matrix(folder: Path) -> Table:
     return shown
 
 
+def sooner(folder: Path) -> Table:
+    """Ours at every time less the strongest rival without our moves at the last time: what is reached in less time."""
+    grouped = kinds(folder)
+    times = sorted({time for kind in grouped for time in kind.times})
+    shown = Table(title="ours after some seconds − the strongest rival without our moves after the last, points, and the verdict")
+    for name in ("benchmark", "rival, seconds", *(f"ours, {time:g} s" for time in times)):
+        shown.add_column(name)
+    for kind in grouped:
+        found, last = kind.entries, kind.times[-1]
+        rival = best([e for e in found if not e.ours and e.method not in WARM], last)
+        if rival is None:
+            continue
+        cells = {}
+        for time in kind.times:
+            mine = best([e for e in found if e.ours], time)
+            if mine is not None:
+                interval = paired(mine.regrets(time) - rival.regrets(last))
+                cells[time] = f"{interval.scaled(100.0)} {verdict(interval)}"
+        shown.add_row(kind.name, f"{rival.title}, {last:g}", *(cells.get(time, "–") for time in times))
+    return shown
+
+
 def figure(folder: Path) -> Figure:
     """One panel for each kind of data sets."""
     return panels([(kind.name, kind.times, kind.entries) for kind in kinds(folder)])
@@ -144,7 +166,8 @@ def main(words: list[str] | None = None) -> None:
         made, console = table(folder), Console(width=200)
         console.print(markdown(made), markup=False, highlight=False, soft_wrap=True)
         print(made.caption)
-        console.print(markdown(matrix(folder)), markup=False, highlight=False, soft_wrap=True)
+        for other in (matrix(folder), sooner(folder)):
+            console.print(markdown(other), markup=False, highlight=False, soft_wrap=True)
         drawn = figure(folder)
         save_figure(drawn, folder / "arena.png")
         plt.close(drawn)
