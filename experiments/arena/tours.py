@@ -131,10 +131,10 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
     np.random.seed(seed)
     demands, vehicles = np.random.rand(customers) * 10, VEHICLES * customers // 20
     problem, file = mg.problems.CVRP(demands, CAPACITY, vehicles), cache / f"cvrp-{customers}-{seed}.npz"
-    validate = Annealer(problem, 2000 * customers)
+    validate = Annealer(problem, 40_000)
     if customers > 20:
         data, labels = examples_of(customers + 1, 160, 40, 10, seed), Annealer(problem, 10_000 * customers)
-        found, decide = kept(file, lambda: {"routes": labels.solutions(data[1])})["routes"], Annealer(problem, 3000 * customers)
+        found, decide = kept(file, lambda: {"routes": labels.solutions(data[1])})["routes"], Annealer(problem, 1000 * customers)
         return board_of(f"CVRP-{customers}", problem, data, found, 40, 5e-2, {}, decide, validate)
     exact = Plans(problem, Routes(demands, CAPACITY, vehicles, least=2))
     data = examples_of(customers + 1, 1000, 100, 10, seed)
