@@ -168,15 +168,6 @@ def absent(title: str, rows: Rows, board: str) -> Table:
     return table
 
 
-def outcome(rows: Rows, board: str, time: float) -> tuple[str, str, str] | None:
-    """(verdict, ours, rival) of ours against the rival, both chosen on validation; "alone" if no rival has trained at all."""
-    found = entries(rows, board)
-    mine, rival = best([e for e in found if e.ours], time), best([e for e in found if not e.ours], time)
-    if mine is None:
-        return None
-    return (verdict(compared(mine, rival, time)), mine.title, rival.title) if rival is not None else ("alone", mine.title, "–")
-
-
 def figures(name: str, settings: Settings, rows: Rows) -> dict[str, Figure]:
     """Regret against seconds, one panel for each data set."""
     found = {board: entries(rows, board) for board in settings.boards}
