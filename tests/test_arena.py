@@ -311,6 +311,20 @@ def test_labels_are_solutions_and_nothing_is_better(make, tmp_path):
     assert board.model()(torch.from_numpy(board.train.features[:2].astype(np.float32))).shape == (2, board.size)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "times"), [(assignment.one_machine, 10), (assignment.generalized, 100)])
+def test_larger_boards_are_judged_by_relaxed_optima(make, times, tmp_path, monkeypatch):
+    """Labels have integers and are near the bound; decisions at true θ lose nothing where they are relaxed."""
+    monkeypatch.setitem(assignment.COUNTS, times, (2, 1, 2))
+    board = make(times, 0, tmp_path)
+    np.testing.assert_allclose(board.problem.statistic(board.solutions), board.labels)
+    bound = (board.oracles["lp"](board.train.theta) * board.train.theta).sum(1)
+    assert (board.train.best <= bound + 1e-6 * np.abs(bound)).all()
+    assert (board.train.best >= bound - 0.02 * np.abs(bound)).all()
+    regret = board.test.regret(board.decide(board.test.theta))
+    assert (np.abs(regret) < (1e-6 if times == 100 else 1e-2)).all()
+
+
 def test_generated_knapsacks_are_those_of_the_authors():
     """DFL-LD's set with 10 constraints and 100 items, bit for bit."""
     from pyepo.data.knapsack import genData

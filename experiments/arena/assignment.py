@@ -1,19 +1,22 @@
 """Two families of growing size with learned costs, by generators of our own: generalized assignment, and one machine."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 
 import movegrad as mg
-from experiments.arena.board import Board, Linear, Oracle, Relaxation, divided
+from experiments.arena.board import Board, Linear, Relaxation, divided
 from experiments.arena.cache import kept
 from experiments.arena.icon import as_schedule
 from experiments.arena.icon import relaxation as schedule_relaxation
-from experiments.arena.oracles import Annealer, Highs, exact_solver
+from experiments.arena.oracles import Gurobi, Highs, exact_solver
 
-COUNTS = {1: (200, 50, 60), 10: (200, 30, 40), 100: (100, 20, 20)}  # train, validate, test, by how many times larger
-LABEL, DECISION = 1_000_000, 200_000  # steps of ``mg.solve`` where no program is solved
+Solver = Gurobi | Highs
+COUNTS = {1: (200, 50, 60), 10: (200, 30, 40), 100: (100, 10, 20)}  # train, validate, test, by how many times larger
+GAPS = {1: 1e-4, 10: 1e-2, 100: 1e-2}  # of programs in training and in decisions; labels of 10 times the size have 10⁻³
 
 
 def polynomial(rng: np.random.Generator, n: int, features: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -23,26 +26,26 @@ def polynomial(rng: np.random.Generator, n: int, features: int, d: int) -> tuple
 
 
 def generalized(times: int, seed: int, cache: Path) -> Board:
-    """5 × 20, 10 × 100, 20 × 500 agents and jobs; weights U{5, …, 25}, capacities 0.8 · Σ weights / agents; 10 features.
-
-    Labels and decisions of the smallest are exact (a gap of 10⁻⁴), also those that choose models; others are those of ``mg.solve``.
-    """
+    """5 × 20, 10 × 100, 20 × 500 agents and jobs; weights U{5, …, 25}, capacities 0.8 · Σ weights / agents; 10 features."""
     agents, jobs = {1: (5, 20), 10: (10, 100), 100: (20, 500)}[times]
-    rng, counts = np.random.default_rng([seed, times]), COUNTS[times]
+    rng = np.random.default_rng([seed, times])
     weights = rng.integers(5, 26, (agents, jobs))
     limits = np.ceil(0.8 * weights.sum(1) / agents).astype(int)
-    x, cost = polynomial(rng, sum(counts), 10, agents * jobs)
-    problem = mg.problems.GeneralizedAssignment(weights, limits)
+    x, cost = polynomial(rng, sum(COUNTS[times]), 10, agents * jobs)
     column = np.arange(agents * jobs)
     capacity = csr_matrix(coo_matrix((weights.ravel().astype(float), (column // jobs, column))))
     once = csr_matrix(coo_matrix((np.ones(agents * jobs), (column % jobs, column))))
     relaxed = Relaxation(capacity, limits.astype(float), once, np.ones(jobs))
-    exact: Oracle = exact_solver(relaxed, 1e-4) if times <= 10 else Highs(relaxed, integer=True, limit=20.0, gap=1e-3)
-    labels, decide = (exact, exact) if times == 1 else (Annealer(problem, LABEL), Annealer(problem, DECISION))
-    found = kept(cache / f"gap-{times}-{seed}.npz", lambda: {"y": labels(-cost).astype(np.uint8)})["y"]
-    agent = found.reshape(-1, agents, jobs).argmax(1)
-    board = _board(f"GAP {agents} × {jobs}", counts, x, -cost, found.astype(float), agent, problem, relaxed, exact, 1e-2)
-    board.decide, board.validate = decide, board.validate if times > 1 else None
+
+    def program(gap: float) -> Solver:
+        return exact_solver(relaxed, gap) if times <= 10 else Highs(relaxed, integer=True, limit=20.0, gap=gap)
+
+    def agent(found: np.ndarray) -> np.ndarray:
+        return found.reshape(agents, jobs).argmax(0)
+
+    problem, file = mg.problems.GeneralizedAssignment(weights, limits), cache / f"gap-{times}-{seed}-program.npz"
+    board = _board(f"GAP {agents} × {jobs}", times, x, -cost, problem, relaxed, program, agent, file)
+    board.model, board.rate = lambda: Linear(10, agents * jobs, sign=-1.0), 1e-2
     return board
 
 
@@ -65,38 +68,43 @@ def one_machine(times: int, seed: int, cache: Path) -> Board:
     slope = rng.standard_normal(8) / np.sqrt(8)
     price = np.exp(0.6 * x @ slope) * rng.uniform(0.5, 1.5, x.shape[:2]) * 30.0
     relaxed = schedule_relaxation(problem)  # one machine: the program with integers is exact
-    program, labels = Highs(relaxed, integer=True, limit=20.0, gap=1e-4), Annealer(problem, LABEL)
 
-    def solutions() -> np.ndarray:
-        return labels.solutions(-price) if times > 1 else np.array([as_schedule(problem, program.solve(-p)) for p in price])
+    def program(gap: float) -> Solver:
+        return Highs(relaxed, integer=True, limit=20.0, gap=gap)
 
-    found = kept(cache / f"machine-{times}-{seed}.npz", lambda: {"y": solutions()})["y"]
-    board = _board(f"one machine, {n} tasks", counts, x, -price, problem.statistic(found), found, problem, relaxed, program, 0.5)
-    board.model = lambda: Linear(8, 1, sign=-1.0)
-    if times > 1:
-        board.decide = Annealer(problem, DECISION)
-    else:
-        board.validate = None
-    return board
+    file, read = cache / f"machine-{times}-{seed}-program.npz", partial(as_schedule, problem)
+    return _board(f"one machine, {n} tasks", times, x, -price, problem, relaxed, program, read, file)
 
 
 def _board(
-    name: str, counts: tuple[int, int, int], x: np.ndarray, theta: np.ndarray, labels: np.ndarray, solutions: np.ndarray,
-    problem: mg.Problem, relaxed: Relaxation, exact: Oracle, rate: float,
+    name: str, times: int, x: np.ndarray, theta: np.ndarray, problem: mg.Problem, relaxed: Relaxation,
+    program: Callable[[float], Solver], read: Callable[[np.ndarray], np.ndarray], file: Path,
 ) -> Board:  # fmt: skip
-    train, valid, test = divided(x, theta, labels, *counts)
+    """Labels and decisions are those of programs with integers, and the smallest ones' gap is 10⁻⁴.
+
+    At 10 times the size models are chosen by relaxed decisions, at 100 times they are judged by them, too, against relaxed optima:
+    a program takes seconds there. ``read`` turns columns of the program into a solution.
+    """
+    counts, relaxation, exact = COUNTS[times], Highs(relaxed, integer=False), program(GAPS[times])
+    solved = counts[0] if times == 100 else sum(counts)
+    labels = program(1e-3) if times == 10 else exact
+    found = kept(file, lambda: {"y": np.array([read(labels.solve(one)) for one in theta[:solved]])})["y"]
+    taken = problem.statistic(found)
+    if solved < len(theta):
+        taken = np.concatenate([taken, relaxation(theta[solved:])])
+    train, valid, test = divided(x, theta, taken, *counts)
     return Board(
         name=name,
         train=train,
         valid=valid,
         test=test,
-        labels=labels[: counts[0]],
-        solutions=solutions[: counts[0]],
+        labels=taken[: counts[0]],
+        solutions=found[: counts[0]],
         problem=problem,
-        model=lambda: Linear(x.shape[-1], theta.shape[1], sign=-1.0),
-        decide=exact,
-        validate=Annealer(problem, 30 * theta.shape[1] + 2000),
-        oracles={"exact": exact, "lp": Highs(relaxed, integer=False)},
-        rate=rate,
+        model=lambda: Linear(x.shape[-1], 1, sign=-1.0),
+        decide=relaxation if times == 100 else exact,
+        validate=None if times == 1 else relaxation,
+        oracles={"exact": exact, "lp": relaxation},
+        rate=0.5,
         relaxation=relaxed,
     )

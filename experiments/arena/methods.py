@@ -141,9 +141,12 @@ def mse(board: Board, seed: int) -> Loss:
 def spo(board: Board, seed: int, oracle: str) -> Loss:
     """Gradient 2(y(2θ − c) − y*)."""
     solve = board.oracles[oracle]
-    best = solve(board.train.theta) if oracle == "lp" else board.labels
+    best = np.full(board.labels.shape, np.nan) if oracle == "lp" else board.labels
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
+        new = index[np.isnan(best[index, 0])]  # relaxed optima, solved for where they are needed first
+        if len(new):
+            best[new] = solve(board.train.theta[new])
         return along(predicted, 2.0 * (solve(2.0 * values(predicted) - board.train.theta[index]) - best[index]))
 
     return at
