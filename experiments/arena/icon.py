@@ -11,6 +11,7 @@ from experiments.arena.cache import kept
 from experiments.arena.oracles import Annealer, Highs, exact_solver
 
 SIZES = 552, 60, 177  # days to train, to validate and to test
+FEWER = 552, 20, 59  # with the hard instances
 
 
 def days(data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,15 +104,15 @@ def board(data: Path | None, load: int, seed: int, cache: Path) -> Board:
 def hard(data: Path | None, number: int, seed: int, cache: Path) -> Board:
     """Two hundred tasks in slots of five minutes, six of which have one price; without data, tasks of the same kind.
 
-    No program is solved: labels and decisions are those of ``mg.solve``.
+    No program is solved: labels (10⁶ steps) and decisions (300,000) are those of ``mg.solve``; 20 days validate, and 59 test.
     """
-    features, price = (np.repeat(part, 6, axis=1) for part in days(data, seed))
+    features, price = (np.repeat(part[: sum(FEWER)], 6, axis=1) for part in days(data, seed))
     path = _file(data, f"hard/instance{number:02}/instance.txt")
     problem = many_tasks(number, seed) if path is None else mg.problems.EnergyScheduling.read(path)
-    labels, decide, validate = (Annealer(problem, steps) for steps in (300_000, 100_000, 30_000))
+    labels, decide, validate = (Annealer(problem, steps) for steps in (1_000_000, 300_000, 100_000))
     file = cache / f"icon-hard{number}-{seed if path is None else 'data'}.npz"
     found = kept(file, lambda: {"solutions": labels.solutions(-price)})["solutions"]
-    return _board(f"ICON, hard {number}", problem, features, price, found, decide, validate)
+    return _board(f"ICON, hard {number}", problem, features, price, found, decide, validate, FEWER)
 
 
 def many_tasks(number: int, seed: int) -> mg.problems.EnergyScheduling:
@@ -133,17 +134,17 @@ def _file(data: Path | None, name: str) -> Path | None:
 
 def _board(
     name: str, problem: mg.problems.EnergyScheduling, features: np.ndarray, price: np.ndarray, found: np.ndarray, decide: Annealer,
-    validate: Annealer,
+    validate: Annealer, sizes: tuple[int, int, int] = SIZES,
 ) -> Board:  # fmt: skip
     profiles, relaxed = problem.statistic(found), relaxation(problem)
-    train, valid, test = divided(features, -price, profiles, *SIZES)
+    train, valid, test = divided(features, -price, profiles, *sizes)
     return Board(
         name=name,
         train=train,
         valid=valid,
         test=test,
-        labels=profiles[: SIZES[0]],
-        solutions=found[: SIZES[0]],
+        labels=profiles[: sizes[0]],
+        solutions=found[: sizes[0]],
         problem=problem,
         model=lambda: Linear(8, 1, sign=-1.0),
         decide=decide,
