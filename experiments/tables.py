@@ -26,11 +26,12 @@ def study_of(name: str) -> Study:
 
 
 def summary(name: str) -> str:
-    """One table of all results of a study, ours against each of the others, and ours in less time."""
+    """One table of all results of a study, and those that stand below it."""
     module, folder = import_module(f"experiments.{name}.summary"), study_of(name).folder / "results"
     made = module.table(folder)
     _, _, grid = markdown(made).partition("\n\n")  # its title says what the page says
-    return f"\n{grid}\n{made.caption.capitalize()}.\n\n{markdown(module.matrix(folder))}\n{markdown(module.sooner(folder))}\n"
+    below = "\n".join(markdown(other) for other in module.others(folder))
+    return f"\n{grid}\n{made.caption.capitalize()}.\n\n{below}\n"
 
 
 def page(name: str) -> str:

@@ -401,6 +401,17 @@ def test_data_sets_of_one_kind_are_judged_together():
     assert verdict(report.compared(one[0], next(e for e in one if e.method == "spo"), 1.0)) == "ahead"
 
 
+def test_growth_tells_the_work_of_an_example_or_why_there_is_none():
+    rng = np.random.default_rng(9)
+    rows = {"gap-10-0 ours": made_up(0.05, 0.0, rng), "gap-10-0 mse": made_up(0.05, 0.0, rng, first=None)}
+    rows["gap-10-0 spo"] = {"title": "GAP", "missing": "its first step takes about 99 s"}
+    kind = summary.Kind("GAP", (1.0,), 5, ["gap-10-0"], rows)
+    assert summary.grown(kind, "ours") == "5 ms; 5.00 %"  # an epoch of 200 examples in the second that a run lasts
+    assert summary.grown(kind, "mse") == report.NOTHING
+    assert summary.grown(kind, "spo") == "its first step takes about 99 s"
+    assert summary.grown(kind, "cave") == "–"
+
+
 def test_files_of_a_part_are_summed_up_together(tmp_path):
     words = ["--only", "linear", "--methods", "ours", "mse", "--seeds", "2", "--limit", "0.1", "--data", str(tmp_path / "none")]
     main(STUDY, [*words, "--boards", "path-0", "--out", str(tmp_path / "results")])

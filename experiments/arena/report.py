@@ -47,6 +47,16 @@ class Entry:
     def prepared(self) -> float:
         return float(np.mean([made["prepared"] for made in self.made]))
 
+    @property
+    def pace(self) -> float:
+        """Seconds of an epoch, without preparation."""
+        ends = [
+            (at[-1] - made["prepared"], epochs)
+            for made in self.made
+            for at, epochs in zip(made["seconds"], made["epochs"], strict=True)
+        ]
+        return float(sum(seconds for seconds, _ in ends) / sum(epochs for _, epochs in ends))
+
     def regrets(self, time: float) -> np.ndarray:
         """(seeds, examples), those of several data sets beside each other."""
         return np.concatenate([np.array(made["test"][f"{time:g}"]) for made in self.made], axis=1)

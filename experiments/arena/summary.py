@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
+from experiments.arena.assignment import COUNTS
 from experiments.arena.methods import METHODS
-from experiments.arena.report import Entry, best, compared, entries, panels, title_of
-from experiments.arena.study import NAMES, RIVALS, WARM, Settings
+from experiments.arena.report import NOTHING, Entry, best, compared, entries, panels, title_of
+from experiments.arena.study import FULL, NAMES, RIVALS, WARM, Settings
 from experiments.display import markdown, save_figure
 from experiments.framework import Rows, answered, rebuilt
 from experiments.store import read_record
@@ -152,6 +153,40 @@ def sooner(folder: Path) -> Table:
     return shown
 
 
+def growth(folder: Path) -> Table:
+    """How the work of an example grows with the problem: processor milliseconds of training on it, and regret at the last time."""
+    shown = Table(title="as problems grow: processor milliseconds of training for one example; test regret at the last time")
+    sizes = sorted(
+        (kind for kind in kinds(folder) if kind.boards[0] in FULL["growth"]),
+        key=lambda kind: FULL["growth"].index(kind.boards[0]) % 2,
+    )
+    for name in ("method", *(kind.name for kind in sizes)):
+        shown.add_column(name)
+    for method in METHODS:
+        cells = [grown(kind, method) for kind in sizes]
+        if sum(cell != "–" for cell in cells) > 2:  # more than the two smallest
+            shown.add_row(METHODS[method].title, *cells)
+    return shown
+
+
+def grown(kind: Kind, method: str) -> str:
+    """A cell of the table of growth: what validation prefers of a method, or why it is not there."""
+    time, examples = kind.times[-1], COUNTS[int(kind.boards[0].split("-")[1])][0]
+    missing = [kind.rows.get(f"{board} {method}", {}).get("missing") for board in kind.boards]
+    if any(missing):
+        return missing[0]
+    chosen = best([entry for entry in kind.entries if entry.method == method], time)
+    if chosen is None:
+        return NOTHING if any(entry.method == method for entry in kind.entries) else "–"
+    return f"{1000 * chosen.pace / examples:.2g} ms; {100 * chosen.regrets(time).mean():.2f} %"
+
+
+def others(folder: Path) -> list[Table]:
+    """What stands below the table: ours against each rival, ours in less time, and growth where there are larger sizes."""
+    made = [matrix(folder), sooner(folder), growth(folder)]
+    return [table for table in made if table.row_count]
+
+
 def figure(folder: Path) -> Figure:
     """One panel for each kind of data sets."""
     return panels([(kind.name, kind.times, kind.entries) for kind in kinds(folder)])
@@ -166,7 +201,7 @@ def main(words: list[str] | None = None) -> None:
         made, console = table(folder), Console(width=200)
         console.print(markdown(made), markup=False, highlight=False, soft_wrap=True)
         print(made.caption)
-        for other in (matrix(folder), sooner(folder)):
+        for other in others(folder):
             console.print(markdown(other), markup=False, highlight=False, soft_wrap=True)
         drawn = figure(folder)
         save_figure(drawn, folder / "arena.png")
