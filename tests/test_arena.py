@@ -15,12 +15,12 @@ import movegrad as mg
 from experiments.arena import assignment, icon, paths, prices, report, summary, vertices
 from experiments.arena.board import Board, Examples, Linear, Relaxation
 from experiments.arena.cones import binding_normals, project
-from experiments.arena.methods import METHODS, decomposition, spo, values
+from experiments.arena.methods import METHODS, Method, decomposition, spo, values
 from experiments.arena.oracles import Annealer, Filling, Highs, Packing
 from experiments.arena.pivots import adjacent
 from experiments.arena.routes import Routes
-from experiments.arena.runs import too_slow
-from experiments.arena.study import DATA, OURS, RIVALS, STUDY
+from experiments.arena.runs import row, too_slow
+from experiments.arena.study import DATA, OURS, RIVALS, STUDY, Settings
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.arena.vertices import Vertices, program
 from experiments.framework import main
@@ -278,6 +278,26 @@ def test_what_is_shown_at_a_time_was_there_at_that_time(monkeypatch):
     assert all(torch.equal(run.models[0][name], first[name]) for name in first)
 
 
+def test_who_ends_no_step_in_a_tenth_of_the_time_is_tuned_with_all_of_it(monkeypatch):
+    """Steps of 0.2 s; in a tenth of a second both rates look alike, in a second the one that learns is chosen."""
+    now = [0.0]
+    monkeypatch.setattr(training, "process_time", lambda: now[0])
+    board = small_board()
+
+    def make(board, seed):
+        def loss(predicted, index):
+            now[0] += 0.2
+            return torch.nn.functional.mse_loss(predicted, torch.from_numpy(board.train.theta[index]).float())
+
+        return loss
+
+    slow = Method("slow", "slow", make, Config(1.0), (Config(1e-6), Config(10.0)))
+    settings = Settings(("b",), ("slow",), 1, 1.0, 0.1, (1.0,), False, ())
+    found = row(lambda name: board, "b", slow, settings)
+    assert found["chosen"] == "rate=10"
+    assert len(set(found["grid"].values())) == 2
+
+
 def test_ours_learns_on_a_small_board():
     board = small_board()
     run = train(board, METHODS["ours"].make, METHODS["ours"].default, 0, 0.5)
@@ -371,6 +391,19 @@ def test_a_rival_that_has_not_trained_is_not_beaten():
     rng = np.random.default_rng(7)
     rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.9, 0.01, rng, first=None)}
     assert outcome(rows) == "alone"
+
+
+def test_a_rival_that_has_not_learned_is_not_beaten():
+    """It began with 1.05 and has 0.95 after its first step at 1 s: above nine tenths; one with 0.5 has learned."""
+    rng = np.random.default_rng(7)
+    rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.95, 0.01, rng, first=1.0)}
+    assert outcome(rows) == "alone"
+    kind = summary.Kind("a board", (1.0,), 5, ["b"], rows)
+    assert summary.duel(kind, "spo") == report.NOTHING
+    rows["b spo"] = made_up(0.5, 0.01, rng, first=1.0)
+    assert outcome(rows) == "ahead"
+    assert summary.duel(kind, "spo").endswith("ahead")
+    assert summary.duel(kind, "mse") == "–"
 
 
 def test_a_rival_whose_first_step_takes_too_long_is_not_trained():

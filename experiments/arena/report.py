@@ -20,7 +20,8 @@ COLORS = (  # of rivals, in their order: MSE grey, none red
     "#ffbb78", "#c5b0d5", "#c49c94",
 )  # fmt: skip
 TICKS = (1.0, 1.5, 2.0, 3.0)  # of the regret axis, in units of the best
-NOTHING = "nothing yet"  # no step has ended at that time
+NOTHING = "nothing yet"  # no step has ended at that time, or nothing has been learned
+LEARNED = 0.9  # of the validation regret it began with: who has more has not learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +75,13 @@ class Entry:
         return next((t for t in times if self.validated(t) <= level), np.inf)
 
     def began(self, time: float) -> bool:
-        """Whether every seed has ended a step by then; else its models are those it began with."""
-        return all(first is not None and first <= time * 1.0001 for made in self.made for first in made["first"])
+        """Whether every seed has ended a step by then, and validation is better for it; else its models are those it began with."""
+        if not all(first is not None and first <= time * 1.0001 for made in self.made for first in made["first"]):
+            return False
+        runs = [run for made in self.made for run in zip(made["first"], made["seconds"], made["valid"], strict=True)]
+        if any(first <= seconds[0] for first, seconds, _ in runs):
+            return True  # trained before the first checkpoint: what it began with is not known
+        return self.validated(time) <= LEARNED * np.mean([valid[0] for _, _, valid in runs])
 
 
 def entries(rows: Rows, *boards: str) -> list[Entry]:

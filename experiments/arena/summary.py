@@ -114,21 +114,26 @@ def table(folder: Path) -> Table:
 def matrix(folder: Path) -> Table:
     """Ours at the last time, as validation chooses it, less every rival, as validation prefers it, for all kinds."""
     shown = Table(title="ours − each rival at the last time, points of regret, paired 95 % interval, and the verdict")
-    columns: dict[str, dict[str, str]] = {}
-    for kind in kinds(folder):
-        found, time = kind.entries, kind.times[-1]
-        mine = best([e for e in found if e.ours], time)
-        column = columns.setdefault(kind.name, {})
-        for method in RIVALS:
-            rival = best([e for e in found if e.method == method], time)
-            if mine is not None and rival is not None:
-                column[method] = " ".join(judged(mine, rival, time))
-    for name in ("rival", *columns):
+    grouped = kinds(folder)
+    for name in ("rival", *(kind.name for kind in grouped)):
         shown.add_column(name)
     for method in RIVALS:
-        if any(method in column for column in columns.values()):
-            shown.add_row(METHODS[method].title, *(column.get(method, "–") for column in columns.values()))
+        cells = [duel(kind, method) for kind in grouped]
+        if any(cell != "–" for cell in cells):
+            shown.add_row(METHODS[method].title, *cells)
     return shown
+
+
+def duel(kind: Kind, method: str) -> str:
+    """Ours less one rival on the data sets that the rival was trained on."""
+    time = kind.times[-1]
+    there = [board for board in kind.boards if "missing" not in kind.rows.get(f"{board} {method}", {"missing": ""})]
+    found = entries(kind.rows, *there) if there else []
+    mine, rival = best([e for e in found if e.ours], time), best([e for e in found if e.method == method], time)
+    if mine is None or rival is None:
+        return NOTHING if there and mine is not None else "–"
+    some = [] if len(there) == len(kind.boards) else [f"({len(there)} of {len(kind.boards)})"]
+    return " ".join([*judged(mine, rival, time), *some])
 
 
 def sooner(folder: Path) -> Table:
