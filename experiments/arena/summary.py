@@ -183,7 +183,8 @@ def grown(kind: Kind, method: str) -> str:
     chosen = best([entry for entry in kind.entries if entry.method == method], time)
     if chosen is None:
         return NOTHING if any(entry.method == method for entry in kind.entries) else "–"
-    return f"{1000 * chosen.pace / examples:.2g} ms; {100 * chosen.regrets(time).mean():.2f} %"
+    work = 1000.0 * chosen.pace / examples
+    return f"{work:{'.0f' if work >= 10.0 else '.2g'}} ms; {100.0 * chosen.regrets(time).mean():.2f} %"
 
 
 def others(folder: Path) -> list[Table]:
