@@ -110,7 +110,7 @@ def hard(data: Path | None, number: int, seed: int, cache: Path) -> Board:
     path = _file(data, f"hard/instance{number:02}/instance.txt")
     problem = many_tasks(number, seed) if path is None else mg.problems.EnergyScheduling.read(path)
     labels, decide, validate = (Annealer(problem, steps) for steps in (1_000_000, 300_000, 100_000))
-    file = cache / f"icon-hard{number}-{seed if path is None else 'data'}.npz"
+    file = cache / f"icon-hard{number}-{seed if path is None else 'data'}-{labels.steps}.npz"
     found = kept(file, lambda: {"solutions": labels.solutions(-price)})["solutions"]
     return _board(f"ICON, hard {number}", problem, features, price, found, decide, validate, FEWER)
 

@@ -130,15 +130,16 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
     """
     np.random.seed(seed)
     demands, vehicles = np.random.rand(customers) * 10, VEHICLES * customers // 20
-    problem, file = mg.problems.CVRP(demands, CAPACITY, vehicles), cache / f"cvrp-{customers}-{seed}.npz"
+    problem = mg.problems.CVRP(demands, CAPACITY, vehicles)
     if customers > 20:
         data = examples_of(customers + 1, 160, 40, 10, seed)
         labels, decide, validate = (Annealer(problem, steps * customers) for steps in (100_000, 10_000, 3_000))
+        file = cache / f"cvrp-{customers}-{seed}-{labels.steps}.npz"
         found = kept(file, lambda: {"routes": labels.solutions(data[1])})["routes"]
         return board_of(f"CVRP-{customers}", problem, data, found, 40, 5e-2, {}, decide, validate, valid=20)
     exact = Plans(problem, Routes(demands, CAPACITY, vehicles, least=2))
     data = examples_of(customers + 1, 1000, 100, 10, seed)
-    found = kept(file, lambda: {"routes": exact.solutions(data[1])})["routes"]
+    found = kept(cache / f"cvrp-{customers}-{seed}.npz", lambda: {"routes": exact.solutions(data[1])})["routes"]
     return board_of(f"CVRP-{customers}", problem, data, found, 100, 5e-2, {"exact": exact}, exact, Annealer(problem, 40_000))
 
 
