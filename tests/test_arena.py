@@ -256,20 +256,25 @@ def test_marks_grow_by_a_ratio_and_end_at_the_limit():
     assert marks(FIRST) == [FIRST]
 
 
-def test_what_is_shown_at_a_time_was_there_at_that_time(monkeypatch):
-    """Steps of 0.2 s on a clock of our own: before the first one ends, the model is the one that it began with."""
+def steps_of_a_fifth_of_a_second(monkeypatch):
+    """Least squares on a clock of our own."""
     now = [0.0]
     monkeypatch.setattr(training, "process_time", lambda: now[0])
-    board = small_board()
 
     def make(board, seed):
         def loss(predicted, index):
             now[0] += 0.2
-            return predicted.sum()
+            return torch.nn.functional.mse_loss(predicted, torch.from_numpy(board.train.theta[index]).float())
 
         return loss
 
-    run = train(board, make, Config(), 0, 1.0)
+    return make
+
+
+def test_what_is_shown_at_a_time_was_there_at_that_time(monkeypatch):
+    """Before the first step ends, the model is the one that it began with."""
+    board = small_board()
+    run = train(board, steps_of_a_fifth_of_a_second(monkeypatch), Config(), 0, 1.0)
     for seconds, epochs in zip(run.seconds, run.epochs, strict=True):
         steps = round(epochs * 20 / 8 * 1e6) / 1e6
         assert (steps > 0) == (seconds > 0.2 + 1e-9)
@@ -279,21 +284,11 @@ def test_what_is_shown_at_a_time_was_there_at_that_time(monkeypatch):
 
 
 def test_who_ends_no_step_in_a_tenth_of_the_time_is_tuned_with_all_of_it(monkeypatch):
-    """Steps of 0.2 s; in a tenth of a second both rates look alike, in a second the one that learns is chosen."""
-    now = [0.0]
-    monkeypatch.setattr(training, "process_time", lambda: now[0])
-    board = small_board()
-
-    def make(board, seed):
-        def loss(predicted, index):
-            now[0] += 0.2
-            return torch.nn.functional.mse_loss(predicted, torch.from_numpy(board.train.theta[index]).float())
-
-        return loss
-
+    """In a tenth of a second both rates look alike, in a second the one that learns is chosen."""
+    make = steps_of_a_fifth_of_a_second(monkeypatch)
     slow = Method("slow", "slow", make, Config(1.0), (Config(1e-6), Config(10.0)))
     settings = Settings(("b",), ("slow",), 1, 1.0, 0.1, (1.0,), False, ())
-    found = row(lambda name: board, "b", slow, settings)
+    found = row(lambda name: small_board(), "b", slow, settings)
     assert found["chosen"] == "rate=10"
     assert len(set(found["grid"].values())) == 2
 

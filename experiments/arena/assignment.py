@@ -16,7 +16,7 @@ from experiments.arena.oracles import Gurobi, Highs, exact_solver
 
 Solver = Gurobi | Highs
 COUNTS = {1: (200, 50, 60), 10: (200, 30, 40), 100: (100, 10, 20)}  # train, validate, test, by how many times larger
-GAPS = {1: 1e-4, 10: 1e-2, 100: 1e-2}  # of programs in training and in decisions; labels of 10 times the size have 10⁻³
+GAPS = {1: (1e-4, 1e-4), 10: (1e-3, 1e-2), 100: (1e-2, 1e-2)}  # of programs: for labels, and in training and decisions
 
 
 def polynomial(rng: np.random.Generator, n: int, features: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -80,14 +80,14 @@ def _board(
     name: str, times: int, x: np.ndarray, theta: np.ndarray, problem: mg.Problem, relaxed: Relaxation,
     program: Callable[[float], Solver], read: Callable[[np.ndarray], np.ndarray], file: Path,
 ) -> Board:  # fmt: skip
-    """Labels and decisions are those of programs with integers, and the smallest ones' gap is 10⁻⁴.
+    """Labels and decisions are those of programs with integers.
 
     At 10 times the size models are chosen by relaxed decisions, at 100 times they are judged by them, too, against relaxed optima:
     a program takes seconds there. ``read`` turns columns of the program into a solution.
     """
-    counts, relaxation, exact = COUNTS[times], Highs(relaxed, integer=False), program(GAPS[times])
+    counts, relaxation = COUNTS[times], Highs(relaxed, integer=False)
+    labels, exact = (program(gap) for gap in GAPS[times])
     solved = counts[0] if times == 100 else sum(counts)
-    labels = program(1e-3) if times == 10 else exact
     found = kept(file, lambda: {"y": np.array([read(labels.solve(one)) for one in theta[:solved]])})["y"]
     taken = problem.statistic(found)
     if solved < len(theta):

@@ -52,9 +52,9 @@ def row(made: Callable[[str], Board], name: str, method: Method, settings: Setti
     if missing:
         return {"title": board.name, "missing": missing}
     configs = method.grid if settings.tuning > 0 else ()
-    grid = tuned(board, method, configs, settings.tuning)
+    grid = tried(board, method, configs, settings.tuning)
     if not any(run.epochs[-1] for run in grid):
-        grid = tuned(board, method, configs, settings.limit)  # a tenth of the time is too short for a step
+        grid = tried(board, method, configs, settings.limit)  # a tenth of the time is too short for a step
     reached = [run.valid[run.best[-1]] for run in grid]
     config = configs[int(np.argmin(reached))] if grid else method.default
     trained = {"tuned": runs(board, method, config, settings)}
@@ -68,7 +68,7 @@ def row(made: Callable[[str], Board], name: str, method: Method, settings: Setti
     }
 
 
-def tuned(board: Board, method: Method, configs: tuple[Config, ...], limit: float) -> list[Run]:
+def tried(board: Board, method: Method, configs: tuple[Config, ...], limit: float) -> list[Run]:
     return [train(board, method.make, config, TUNING_SEED, limit) for config in configs]
 
 

@@ -161,10 +161,8 @@ def sooner(folder: Path) -> Table:
 def growth(folder: Path) -> Table:
     """How the work of an example grows with the problem: processor milliseconds of training on it, and regret at the last time."""
     shown = Table(title="as problems grow: processor milliseconds of training for one example; test regret at the last time")
-    sizes = sorted(
-        (kind for kind in kinds(folder) if kind.boards[0] in FULL["growth"]),
-        key=lambda kind: FULL["growth"].index(kind.boards[0]) % 2,
-    )
+    sizes = [kind for kind in kinds(folder) if kind.boards[0] in FULL["growth"]]
+    sizes.sort(key=lambda kind: kind.boards[0].split("-")[0])  # those of a family beside each other, as they grow
     for name in ("method", *(kind.name for kind in sizes)):
         shown.add_column(name)
     for method in METHODS:
