@@ -237,6 +237,16 @@ def test_paths_beside_a_path_leave_it_once():
         assert not (beside == exact.arcs[k]).all(1).any()
 
 
+def test_relaxed_spo_compares_with_relaxed_optima():
+    """Also where an example comes again, and its relaxed optimum is known."""
+    board = small_board()
+    solve, true = board.oracles["lp"], board.train.theta
+    loss, predicted = spo(board, 0, oracle="lp"), np.random.default_rng(2).uniform(1, 10, (4, 5))
+    for index in (np.arange(4), np.arange(2, 6)):
+        wanted = 2.0 * (solve(2.0 * predicted - true[index]) - solve(true[index])) / len(index)
+        np.testing.assert_allclose(gradient(loss, predicted, index), wanted, atol=1e-6)
+
+
 def test_multipliers_bound_the_best_value_from_above():
     """The decomposition's first knapsack, with multipliers, is worth at least what both together can be."""
     board = small_board()
