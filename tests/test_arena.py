@@ -199,6 +199,16 @@ def test_every_method_has_as_many_configurations_and_leads_to_better_decisions(n
     assert lost(-1.0) > lost(1.0)
 
 
+@pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("-anchored")])
+def test_an_anchor_adds_the_gradient_of_least_squares(name):
+    """(θ − c) / deviation of c, times its weight, in the mean over the batch, to the loss it is named after."""
+    board, index, bare = small_board(), np.arange(6), METHODS[name.removesuffix("-anchored")]
+    theta, true = np.random.default_rng(4).uniform(1, 10, (6, 5)), board.train.theta
+    found = gradient(METHODS[name].make(board, 0, **{**METHODS[name].default.options, "anchor": 0.7}), theta, index)
+    expected = gradient(bare.make(board, 0, **bare.default.options), theta, index) + 0.7 * (theta - true[index]) / true.std() / 6
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_what_a_board_lacks_is_said():
     board = small_board(oracles={}, relaxation=None, extra={})
     missing = {name for name, method in METHODS.items() if method.missing(board)}

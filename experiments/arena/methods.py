@@ -5,6 +5,7 @@ All losses are of θ, which is maximized. Where a rival is known by its gradient
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -131,6 +132,13 @@ def one_step(board: Board, seed: int, heat: float) -> Loss:
 def mse(board: Board, seed: int) -> Loss:
     theta = tensor(board.train.theta)
     return lambda predicted, index: torch.nn.functional.mse_loss(predicted, theta[index])
+
+
+def anchored(make: Callable[..., Loss], board: Board, seed: int, anchor: float, **options: Any) -> Loss:
+    """Another loss, with ``anchor`` times the squares of θ − c in units of the deviation of c: decisions do not tell all costs."""
+    loss, theta = make(board, seed, **options), tensor(board.train.theta)
+    weight = 0.5 * anchor / float(board.train.theta.std())
+    return lambda predicted, index: loss(predicted, index) + weight * (predicted - theta[index]).square().sum(1).mean()
 
 
 # --- oracles in training -----------------------------------------------------------------------------------------------------
@@ -340,3 +348,12 @@ def decomposition(board: Board, seed: int, iterations: int) -> Loss:
         return along(predicted, 2.0 * (found - best[index]))
 
     return at
+
+
+# --- losses of decisions with least squares beside them ------------------------------------------------------------------------
+
+
+for name in (f"{OURS}-costs", "spo", "spo-lp", "spo-warm"):
+    bare = METHODS[name]
+    more = {"default": {**bare.default.options, "anchor": 1.0}, "anchor": (0.1, 10.0)}
+    method(f"{name}-anchored", f"{bare.title}, with least squares", bare.needs, **more)(partial(anchored, bare.make))

@@ -59,10 +59,11 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
-OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step")
+OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step", "ours-costs-anchored")
 EXACT = ("spo", "pfy", "reinforce", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
-WARM = ("spo-warm", "pfy-warm")  # rivals whose solver is made of our moves
-RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", *WARM, "cave", "lava", "dfl-ld")
+WARM = ("spo-warm", "pfy-warm", "spo-warm-anchored")  # rivals whose solver is made of our moves
+RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
+RIVALS += ("spo-anchored", "spo-lp-anchored", "spo-warm-anchored")
 
 FULL = {
     "icon": ("icon-1", "icon-2", "icon-6", "icon-hard0", "icon-hard5"),
