@@ -54,7 +54,12 @@ def own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=1, help="of the noise in PFY, of the command train")
     parser.add_argument("--sigma", type=float, default=1.0, help="of the noise in PFY, in seconds, of the command train")
     parser.add_argument("--model", choices=("gnn", "mlp", "linear"), default=None)
-    parser.add_argument("--seconds", type=float, default=None, help="processor time for each day in hindsight")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=None,
+        help="processor time for each day in hindsight; of train: for labels of generated days",
+    )
     parser.add_argument("--split", choices=("train", "validation", "test"), default="train", help="of the command labels")
     parser.add_argument(
         "--policy", nargs="+", default=None, help="of the commands evaluate and picture: names, or folders of models"
@@ -82,7 +87,7 @@ def bench_of(options: argparse.Namespace) -> studies.Bench:
     size = studies.smaller(size, **changes, kinds=tuple(options.kinds) if options.kinds else None)
     judge = Judge(options.solver or size.judge.solver, options.iterations or size.judge.iterations)
     solving = Labeling(Budget(seconds=options.seconds)) if options.seconds else None
-    labeling = solving if options.command == "labels" else None
+    labeling = solving if options.command in ("labels", "train") else None
     model = Architecture(options.model) if options.model else None
     size = studies.smaller(size, judge=judge, hindsight=solving, labeling=labeling, model=model)
     wanted = options.data or ("auto" if options.full else "synthetic")
