@@ -361,6 +361,9 @@ def draw_settings(axes: Any, part: Comparison, rows: Sequence[Row], reference: n
             draw_point(axes, kind, by_x[x,], reference, x * beside, upright=True, label=TITLES[kind] if x == xs[0] else None)
         tops += means
     axes.set(xscale="log", xlabel=AXES[part.x], ylabel=GAP)
+    marks = sorted(x for (x,) in grouped([r for r in rows if r[part.x] is not None], part.x))
+    axes.set_xticks(marks, [f"{x:g}" for x in marks])
+    axes.minorticks_off()
     if tops and min(tops) > 0:  # intervals of few seeds may be wider than all differences
         axes.set_ylim(0.6 * min(tops), 1.25 * max(tops))
     for n, (kind, x) in enumerate(nothing):  # at the upper edge, wherever their gaps are
