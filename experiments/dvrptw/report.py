@@ -250,8 +250,14 @@ def policy_tables(out: Path, settings: Played, rows: Rows) -> list[Table]:
     return [table(base.titled("Policies on the test days"), *header, lines=lines)]
 
 
+def in_order(comparison: Comparison, rows: Rows) -> list[Row]:
+    """By the setting that is studied, whichever was run first; layers as they were run."""
+    x = comparison.x
+    return list(rows.values()) if x == "kind" else sorted(rows.values(), key=lambda row: np.inf if row[x] is None else row[x])
+
+
 def learned_tables(out: Path, comparison: Comparison, settings: Learned, rows: Rows) -> list[Table]:
-    base, listed = reference(out, settings), list(rows.values())
+    base, listed = reference(out, settings), in_order(comparison, rows)
     grid = part_grid(listed, base, papers(comparison, settings, base))
     paired_to = paired_grid(listed, base.policies, base.costs)
     within = settings_grid(comparison, listed, base.costs)
