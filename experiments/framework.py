@@ -5,11 +5,14 @@ figures. A run that is stopped or killed goes on where it was. ``--report`` show
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -28,6 +31,7 @@ from experiments.store import Store, read_record
 from experiments.version import version
 
 Tasks = Mapping[str, Callable[[], Row]]
+LIVES = 3  # times that processes may die before a run gives up
 
 
 def nothing(*_: Any) -> None:
@@ -96,11 +100,26 @@ def run_in_processes(parts: list[Part], out: Path, fresh: bool, workers: int) ->
         tasks = part.tasks(part.settings)
         stores[part.name] = Store(out / f"{part.name}.json", asdict(part.settings), part.code, fresh, order=tasks)
         jobs += [(part.name, part.elsewhere, key) for key in tasks if key not in stores[part.name].rows]
-    with progress_bar() as bar, get_context("spawn").Pool(workers) as pool:
+    with progress_bar() as bar:
         line = bar.add_task(f"{workers} processes", total=len(jobs))
-        for name, key, row in pool.imap_unordered(timed, jobs):
-            stores[name].add(key, row)
-            bar.advance(line)
+        for _ in range(LIVES):
+            with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+                try:
+                    for done in as_completed([pool.submit(timed, job) for job in jobs]):
+                        name, key, row = done.result()
+                        stores[name].add(key, row)
+                        bar.advance(line)
+                    return
+                except BrokenProcessPool:
+                    jobs = [job for job in jobs if job[2] not in stores[job[0]].rows]
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    for child in active_children():
+                        child.terminate()  # rows take minutes, and Ctrl-C is not to wait for them
+                    raise
+    raise ValueError(
+        f"Processes died {LIVES} times, for want of memory perhaps; {len(jobs)} rows are missing, fewer --workers may do."
+    )
 
 
 def timed(job: tuple[str, Callable[[str], Row], str]) -> tuple[str, str, Row]:
@@ -173,6 +192,15 @@ def arguments(study: Study, words: list[str] | None = None) -> argparse.Namespac
     return options
 
 
+def must_be_positive(options: argparse.Namespace, *names: str) -> None:
+    """Options that are numbers, or several, where they were given."""
+    for name in names:
+        given = getattr(options, name)
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"--{name.replace('_', '-')} must be > 0 and finite, got {value}.")
+
+
 def run(study: Study, options: argparse.Namespace, console: Console) -> None:
     """The parts that are wanted, or a report of them."""
 
@@ -186,6 +214,8 @@ def run(study: Study, options: argparse.Namespace, console: Console) -> None:
         return report(study, options, show)
     begin, wanted = perf_counter(), options.only or study.usual or study.names
     chosen, fresh = [part for part in study.parts(options) if part.name in wanted], options.fresh
+    if not any(part.tasks(part.settings) for part in chosen):
+        raise ValueError(f"Nothing of {', '.join(part.name for part in chosen)} is left to compute by these options.")
     if getattr(options, "workers", None) and all(part.elsewhere for part in chosen):
         run_in_processes(chosen, options.out, fresh, options.workers)
         fresh = False
@@ -215,7 +245,7 @@ def answered() -> Iterator[Console]:
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.", file=sys.stderr)
         raise SystemExit(130) from None
-    except (FileNotFoundError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
 
 

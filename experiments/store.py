@@ -151,7 +151,7 @@ Rows = dict[str, Row]
 
 
 class OtherVersion(ValueError):
-    """Rows that other code made: a run that adds to them would mix the two."""
+    """Rows that other code or other settings made: a run that adds to them would mix the two."""
 
 
 class Record(NamedTuple):
@@ -167,14 +167,16 @@ def read_record(path: Path) -> Record:
     content = read_json(path, "settings", "rows")
     if not isinstance(content["rows"], dict) or not all(isinstance(row, dict) for row in content["rows"].values()):
         raise Damaged(path, "its rows are none")
+    if not isinstance(content["settings"], dict):
+        raise Damaged(path, "its settings are none")
     return Record(content["settings"], content.get("code", UNKNOWN), content.get("machine", "unknown machine"), content["rows"])
 
 
 class Store:
     """Rows of a part by key, kept in one JSON file with the settings and the code they belong to.
 
-    Other settings start anew; rows that other code made are refused. Processes that run the same study may share the file: a row is
-    added under a lock to those that are there by then. ``order``: of the keys in the file, whoever is first to compute them.
+    Rows that other settings or other code made are refused. Processes that run the same study may share the file: a row is added
+    under a lock to those that are there by then. ``order``: of the keys in the file, whoever is first to compute them.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any], code: str, fresh: bool = False, order: Iterable[str] = ()) -> None:
@@ -199,12 +201,11 @@ class Store:
             saved = read_record(self.path)
         except FileNotFoundError:
             return {}
-        if saved.settings != self.settings:
-            if self.rows:
-                raise ValueError(f"{self.path} was given to other settings by another process: give one another folder (--out).")
-            return {}
-        if saved.code != self.code:
-            cure = "--fresh computes them anew, --out FOLDER keeps them apart, --report shows them as they are"
+        cure = "--fresh forgets them, --out FOLDER keeps them apart, --report shows them as they are"
+        if saved.settings != self.settings and saved.rows:
+            names = ", ".join(name for name, value in self.settings.items() if saved.settings.get(name) != value)
+            raise OtherVersion(f"{self.path} has rows of other settings ({names or 'fewer of them'}): {cure}.")
+        if saved.code != self.code and saved.rows:
             raise OtherVersion(f"{self.path} has rows of other code ({saved.code}; this is {self.code}): {cure}.")
         return saved.rows
 

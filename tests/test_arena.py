@@ -14,6 +14,7 @@ import experiments.arena.train as training
 import movegrad as mg
 from experiments.arena import assignment, icon, paths, prices, report, summary, vertices
 from experiments.arena.board import Board, Examples, Linear, Relaxation
+from experiments.arena.cache import kept
 from experiments.arena.cones import binding_normals, project
 from experiments.arena.methods import METHODS, Method, decomposition, spo, values
 from experiments.arena.oracles import Annealer, Filling, Highs, Packing
@@ -24,7 +25,7 @@ from experiments.arena.study import DATA, OURS, RIVALS, STUDY, Settings
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.arena.vertices import Vertices, program
 from experiments.framework import main
-from experiments.store import read_record
+from experiments.store import read_record, write_arrays
 from experiments.verdicts import verdict
 
 WEIGHTS, CAPACITY = np.array([3, 5, 7, 2, 4]), 10
@@ -432,6 +433,7 @@ def test_a_rival_whose_first_step_takes_too_long_is_not_trained():
     assert too_slow(board, METHODS["spo"], 0.1) == "its first step takes about 0 s"
     assert too_slow(board, METHODS["spo"], 10.0) == ""
     assert too_slow(board, METHODS["ours"], 0.1) == ""
+    assert too_slow(board, METHODS["nce"], 0.1) == "", "it solves for one batch of twenty"
 
 
 def test_data_sets_of_one_kind_are_judged_together():
@@ -461,7 +463,7 @@ def test_growth_tells_the_work_of_an_example_or_why_there_is_none():
 
 
 def test_files_of_a_part_are_summed_up_together(tmp_path):
-    words = ["--only", "linear", "--methods", "ours", "mse", "--seeds", "2", "--limit", "0.1", "--data", str(tmp_path / "none")]
+    words = ["--only", "linear", "--methods", "ours", "mse", "--seeds", "2", "--limit", "0.1", "--data", "generated"]
     main(STUDY, [*words, "--boards", "path-0", "--out", str(tmp_path / "results")])
     main(STUDY, [*words, "--boards", "path-1", "--out", str(tmp_path / "results" / "more")])
     (kind,) = summary.kinds(tmp_path / "results")
@@ -472,7 +474,7 @@ def test_files_of_a_part_are_summed_up_together(tmp_path):
 
 def test_a_run_is_resumed_and_shown(tmp_path, capsys):
     words = ["--only", "prices", "--methods", "ours", "mse", "--seeds", "2", "--limit", "0.1", "--out", str(tmp_path / "out")]
-    words += ["--data", str(tmp_path / "none")]
+    words += ["--data", "generated"]
     main(STUDY, words)
     first = (tmp_path / "out" / "prices.json").read_text()
     assert "movegrad, labels, default" in capsys.readouterr().out
@@ -483,23 +485,51 @@ def test_a_run_is_resumed_and_shown(tmp_path, capsys):
 
 def test_rows_of_several_parts_are_computed_in_processes(tmp_path):
     words = ["--only", "prices", "linear", "--boards", "prices-120-0", "path-0", "--methods", "mse", "--seeds", "1"]
-    main(STUDY, [*words, "--limit", "0.1", "--workers", "2", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    main(STUDY, [*words, "--limit", "0.1", "--workers", "2", "--data", "generated", "--out", str(tmp_path / "out")])
     for part, board in (("prices", "prices-120-0"), ("linear", "path-0")):
         record = read_record(tmp_path / "out" / f"{part}.json")
         assert list(record.rows) == [f"{board} mse"]
         assert record.rows[f"{board} mse"]["seconds"] > 0
     before = (tmp_path / "out" / "linear.json").read_text()
-    main(STUDY, [*words, "--limit", "0.1", "--workers", "1", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    main(STUDY, [*words, "--limit", "0.1", "--workers", "1", "--data", "generated", "--out", str(tmp_path / "out")])
     assert (tmp_path / "out" / "linear.json").read_text() == before
 
 
-WRONG = {"--boards": "nowhere", "--methods": "magic", "--limit": "-1", "--seeds": "0", "--workers": "0"}
+WRONG = {"--boards": "nowhere", "--methods": "magic", "--limit": "-1", "--seeds": "0", "--workers": "0", "--data": "nowhere"}
 
 
 @pytest.mark.parametrize("option", WRONG)
 def test_what_makes_no_sense_is_refused_in_a_sentence(option, tmp_path):
     with pytest.raises(SystemExit, match=f"{option} must .*, got {WRONG[option]}"):
         main(STUDY, [option, WRONG[option], "--out", str(tmp_path)])
+
+
+def test_any_data_set_can_be_named_and_seeds_begin_where_they_are_told_to(tmp_path):
+    words = ["--methods", "mse", "--seeds", "1", "--limit", "0.1", "--boards", "prices-120-5", "--data", "generated"]
+    for seed in ("0", "7"):
+        main(STUDY, [*words, "--seed", seed, "--only", "prices", "--out", str(tmp_path / seed)])
+    first, other = (read_record(tmp_path / seed / "prices.json").rows["prices-120-5 mse"] for seed in ("0", "7"))
+    assert first["tuned"]["valid"] != other["tuned"]["valid"]
+    with pytest.raises(SystemExit, match="Nothing of icon is left to compute"):
+        main(STUDY, [*words, "--only", "icon", "--out", str(tmp_path / "none")])
+    with pytest.raises(SystemExit, match=r"knapsack48\.npz is missing"):
+        main(STUDY, [*words[:-1], str(tmp_path), "--only", "prices", "--out", str(tmp_path / "none")])
+
+
+def test_labels_of_other_data_are_not_taken(tmp_path):
+    calls = []
+
+    def label(theta: np.ndarray) -> np.ndarray:
+        calls.append(len(theta))
+        return theta > 0
+
+    one, path = np.array([1.0, -1.0]), tmp_path / "labels.npz"
+    for theta in (one, one, -one, -one):
+        np.testing.assert_array_equal(kept(path, "y", theta, lambda theta=theta: label(theta)), theta > 0)
+    assert calls == [2, 2], "once for each"
+    write_arrays(path, {"x": one})
+    with pytest.raises(ValueError, match="has no 'y'"):
+        kept(path, "y", one, lambda: label(one))
 
 
 def test_all_methods_are_listed():

@@ -13,7 +13,7 @@ pytest.importorskip("rich")
 import movegrad as mg
 from experiments.convergence import burnin, chains, estimators, guided, measure, onestep, temperature
 from experiments.display import number, seconds
-from experiments.framework import Part, run_part
+from experiments.framework import OtherVersion, Part, run_part
 from experiments.statistics import tidy
 from movegrad.problems import Hypercube, TopK
 from tests.slow import slow_but_for
@@ -104,7 +104,7 @@ def test_a_killed_run_resumes_to_the_same_result(name, tmp_path):
     assert content(tmp_path / "cut" / f"{name}.json") == content(tmp_path / "whole" / f"{name}.json")
 
 
-def test_a_finished_run_computes_nothing_again_and_other_settings_do(tmp_path):
+def test_a_finished_run_computes_nothing_again_and_other_settings_are_refused(tmp_path):
     count = []
 
     def tasks(settings):
@@ -115,9 +115,11 @@ def test_a_finished_run_computes_nothing_again_and_other_settings_do(tmp_path):
     run_part(part, tmp_path)
     run_part(part, tmp_path)
     assert len(count) == 1
-    assert run_part(other, tmp_path)["only"]["x"] == [7, 2]
-    run_part(other, tmp_path, fresh=True)
-    assert len(count) == 3
+    with pytest.raises(OtherVersion, match=r"rows of other settings \(instances\)"):
+        run_part(other, tmp_path)
+    assert len(count) == 1
+    assert run_part(other, tmp_path, fresh=True)["only"]["x"] == [7, 2]
+    assert len(count) == 2
 
 
 # --- claims ----------------------------------------------------------------------------------------------------------

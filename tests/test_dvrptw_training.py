@@ -20,12 +20,12 @@ import torch
 from rich.console import Console
 
 import movegrad as mg
-from experiments.dvrptw import engine, report, studies
+from experiments.dvrptw import engine, report, studies, synthetic
 from experiments.dvrptw import train as train_module
 from experiments.dvrptw.data import Published, Source
 from experiments.dvrptw.engine import Engine
 from experiments.dvrptw.evaluate import Judge, play
-from experiments.dvrptw.instances import read
+from experiments.dvrptw.instances import read, write
 from experiments.dvrptw.labels import Example, Labeling, anticipative, examples
 from experiments.dvrptw.layers import KINDS, LayerSettings, Prepared, make_layer, plan_by_annealing, problem_of
 from experiments.dvrptw.models import Architecture, PrizeModel, graph, load, predict, save
@@ -101,6 +101,11 @@ def test_wrong_models_are_refused(tmp_path):
     with pytest.raises(ValueError, match="model must be one of gnn, mlp, linear, got 'tree'"):
         Architecture("tree")
     with pytest.raises(FileNotFoundError, match=r"holds no model\.json"):
+        load(tmp_path)
+    model = PrizeModel(Architecture("linear"))
+    model.body.weight.data[0, 0] = torch.nan
+    save(model, tmp_path)
+    with pytest.raises(ValueError, match=r"weights\.npz is damaged \(its weights are no numbers\): train the model anew"):
         load(tmp_path)
 
 
@@ -502,6 +507,34 @@ def test_other_commands(tmp_path, capsys):
     assert "day.html" in run("picture", "--policy", str(model), "--iterations", "5", *sizes)
     with pytest.raises(SystemExit, match=r"splits\.json"):
         main(["--data", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--train", "0"], "--train must be > 0 and finite, got 0"),
+        (["train", "--seeds", "-2"], "--seeds must be > 0 and finite, got -2"),
+        (["evaluate", "--iterations", "0"], "--iterations must be > 0"),
+        (["labels", "--seconds", "nan"], "--seconds must be > 0 and finite, got nan"),
+        (["--ms", "1", "0"], "--ms must be > 0 and finite, got 0.0"),
+        (["picture", "--day", "-1"], "--day must be from 0 to 7, the number of a test day, got -1"),
+        (["picture", "--day", "99"], "--day must be from 0 to 7"),
+        (["play", "--instances", ".", "--names", "zzz"], "--names must hold parts of names of instances in .*, got zzz"),
+        (["play", "--instances", ".", "--days", "-1"], "--days must be different seeds ≥ 0, got -1"),
+        (["play", "--instances", ".", "--days", "0", "0"], "--days must be different seeds ≥ 0, got 0 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(synthetic.generate(12, 0), tmp_path / "a.txt")
+    with pytest.raises(SystemExit, match=said):
+        main([*words, "--out", str(tmp_path / "out"), "--workers", "0"])
+
+
+def test_a_place_that_is_a_file_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit, match="file"):
+        main(["generate", "--train", "1", "--out", str(tmp_path / "file")])
 
 
 def test_the_module_is_a_command():

@@ -145,6 +145,64 @@ def test_ctrl_c_is_answered_and_the_run_goes_on(tiny):
     assert len(read_record(path).rows) == 8
 
 
+WORKERS = """
+import os, signal
+
+def elsewhere(key):
+    i = int(key.split()[1])
+    with (HERE / "tried").open("a") as file:
+        file.write(f"{i} ")
+    if (HERE / "tried").read_text().split().count(str(i)) <= DEATHS.get(i, 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if i in SLOW:
+        time.sleep(60)
+    return {"value": i * i}
+
+def options(parser):
+    parser.add_argument("--workers", type=int)
+
+part = Part("squares", Settings(), tasks, tables, elsewhere=elsewhere)
+STUDY = Study("tiny", "Squares.", HERE, ("squares",), lambda options: [part], (), options)
+
+if __name__ == "__main__":
+    main(STUDY)
+"""
+
+
+def with_workers(folder: Path, deaths: dict[int, int], slow: tuple[int, ...] = ()) -> None:
+    text = (HEARS + TINY).replace('if __name__ == "__main__":\n    main(STUDY)\n', f"DEATHS, SLOW = {deaths}, {slow}\n")
+    (folder / "tiny.py").write_text(text + WORKERS)
+
+
+def test_workers_that_die_are_replaced_and_lose_nothing(tmp_path):
+    with_workers(tmp_path, {1: 1, 5: 1})
+    code, _, err = ended(start(tmp_path, "--workers", "2"))
+    assert code == 0, err
+    rows = read_record(tmp_path / "out" / "quick" / "squares.json").rows
+    assert {key: row["value"] for key, row in rows.items()} == {f"row {i}": i * i for i in range(8)}
+
+
+def test_workers_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path):
+    with_workers(tmp_path, {7: 99})
+    code, _, err = ended(start(tmp_path, "--workers", "1"))
+    assert code == 1
+    assert "Processes died 3 times" in err
+    assert "1 rows are missing" in err
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_does_not_wait_for_workers(tmp_path):
+    with_workers(tmp_path, {}, (3,))
+    process, path = start(tmp_path, "--workers", "1"), tmp_path / "out" / "quick" / "squares.json"
+    wait_for_rows(process, path, 3)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, _, err = ended(process)
+    assert time.monotonic() - begin < 20
+    assert code == 130, err
+    assert "Stopped; the same command goes on from here." in err
+
+
 def test_two_processes_at_once_fill_one_file(tiny):
     processes = [start(tiny) for _ in range(2)]
     assert [ended(process)[0] for process in processes] == [0, 0]
@@ -238,7 +296,7 @@ def test_what_cannot_be_shown_is_said_in_a_sentence(tmp_path, capsys):
     with pytest.raises(SystemExit, match="holds no results of values"):
         main(study(tmp_path), ["--report"])
     (tmp_path / "results").mkdir()
-    for settings in ({"unknown": 1}, {"inner": [{"name": 1, "size": 2}]}, 3):
+    for settings in ({"unknown": 1}, {"inner": [{"name": 1, "size": 2}]}):
         (tmp_path / "results" / "values.json").write_text(json.dumps({"settings": settings, "rows": {}}))
         with pytest.raises(SystemExit, match=r"values\.json cannot be shown \(.*\): its run has not ended, .* \(before versions"):
             main(study(tmp_path), ["--report"])
@@ -246,9 +304,10 @@ def test_what_cannot_be_shown_is_said_in_a_sentence(tmp_path, capsys):
     (tmp_path / "results" / "values.json").write_text(json.dumps({"settings": {}, "rows": {}}))
     with pytest.raises(SystemExit, match=r"values\.json cannot be shown \(KeyError: 'not yet'\)"):
         main(study(tmp_path, half), ["--report"])
-    (tmp_path / "results" / "values.json").write_text("{")
-    with pytest.raises(SystemExit, match=r"values\.json is damaged \(.*\): delete it"):
-        main(study(tmp_path), ["--report"])
+    for content in ("{", '{"settings": 3, "rows": {}}', '{"settings": {}, "rows": 3}'):
+        (tmp_path / "results" / "values.json").write_text(content)
+        with pytest.raises(SystemExit, match=r"values\.json is damaged \(.*\): delete it"):
+            main(study(tmp_path), ["--report"])
     with pytest.raises(SystemExit):
         main(study(tmp_path), ["--only", "else"])
     assert "--only must name parts among values, got else." in capsys.readouterr().err

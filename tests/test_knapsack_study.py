@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
 import movegrad as mg
-from experiments.framework import run_part
+from experiments.framework import main, run_part
 from experiments.knapsack import ablation, benchmark, data, floor, methods, runs, solve, sweep, tune
 from experiments.knapsack.runs import Choice
 from experiments.knapsack.settings import QUICK, Data, Limited, Size, Sweep, Training
@@ -276,3 +276,20 @@ def test_baselines_give_gradients(name, bench):
     methods.METHODS[name].loss(context)(theta, batch).backward()
     assert torch.isfinite(theta.grad).all()
     assert theta.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--epochs", "0"], "--epochs must be > 0 and finite, got 0"),
+        (["--only", "solve", "--limits", "-1"], "--limits must be > 0 and finite, got -1.0"),
+        (["--only", "sweep", "--limits", "nan"], "--limits must be > 0 and finite, got nan"),
+        (["--mip-limit", "0"], "--mip-limit must be > 0 and finite, got 0.0"),
+        (["--seeds", "-3"], "--seeds must be ≥ 0, got -3"),
+        (["--methods", "magic"], "--methods must name methods among .*, got 'magic'"),
+        (["--only", "tuned", "--methods", "spo"], "Nothing of tuned is left to compute"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(words, said, tmp_path):
+    with pytest.raises(SystemExit, match=said):
+        main(STUDY, [*words, "--out", str(tmp_path)])

@@ -103,7 +103,6 @@ def test_a_store_has_the_rows_of_its_settings(tmp_path):
     second.get("y", lambda: {"v": 2})
     assert second.get("x", lambda: pytest.fail("it is there")) == first.rows["x"]
     assert set(Store(path, SETTINGS, CODE).rows) == {"x", "y"}
-    assert not Store(path, {"sizes": 3}, CODE).rows
     assert not Store(path, SETTINGS, CODE, fresh=True).rows
     first.get("z", lambda: {"v": 3})
     assert set(Store(path, SETTINGS, CODE).rows) == {"x", "z"}, "rows that a process has are kept, even where others begin afresh"
@@ -119,13 +118,25 @@ def test_labels_of_a_process_that_is_behind_do_not_undo_those_of_another(tmp_pat
     np.testing.assert_array_equal(solutions, done)
 
 
-def test_two_studies_with_other_settings_do_not_share_a_file(tmp_path):
-    one, other = Store(tmp_path / "rows.json", {"a": 1}, CODE), Store(tmp_path / "rows.json", {"a": 2}, CODE)
+def test_rows_of_other_settings_are_refused_and_kept(tmp_path):
+    path, sentence = (
+        tmp_path / "rows.json",
+        r"rows\.json has rows of other settings \(a\): --fresh .*, --out FOLDER .*, --report .*\.$",
+    )
+    one, other = Store(path, {"a": 1, "b": 0}, CODE), Store(path, {"a": 2, "b": 0}, CODE)
     one.get("x", dict)
-    other.get("x", dict)
-    with pytest.raises(ValueError, match=r"rows\.json was given to other settings by another process: .* another folder \(--out\)"):
-        one.get("y", dict)
-    assert json.loads((tmp_path / "rows.json").read_text())["settings"] == {"a": 2}
+    with pytest.raises(OtherVersion, match=sentence):
+        other.get("x", dict)
+    with pytest.raises(OtherVersion, match=sentence):
+        Store(path, {"a": 2, "b": 0}, "1.1+def")
+    with pytest.raises(OtherVersion, match="fewer of them"):
+        Store(path, {"a": 1}, CODE)
+    assert read_record(path).settings == {"a": 1, "b": 0}
+    assert set(read_record(path).rows) == {"x"}
+    Store(path, {"a": 2, "b": 0}, CODE, fresh=True).get("y", dict)
+    assert read_record(path).settings == {"a": 2, "b": 0}
+    with pytest.raises(OtherVersion, match=sentence):
+        one.get("z", dict)
 
 
 def test_rows_of_other_code_are_refused_and_kept(tmp_path):

@@ -70,7 +70,7 @@ def one_machine(times: int, seed: int, cache: Path) -> Board:
     relaxed = schedule_relaxation(problem)  # one machine: the program with integers is exact
 
     def program(gap: float) -> Solver:
-        return Highs(relaxed, integer=True, limit=20.0, gap=gap)
+        return exact_solver(relaxed, gap) if times == 1 else Highs(relaxed, integer=True, limit=20.0, gap=gap)
 
     file, read = cache / f"machine-{times}-{seed}-program.npz", partial(as_schedule, problem)
     return _board(f"one machine, {n} tasks", times, x, -price, problem, relaxed, program, read, file)
@@ -88,7 +88,7 @@ def _board(
     counts, relaxation = COUNTS[times], Highs(relaxed, integer=False)
     labels, exact = (program(gap) for gap in GAPS[times])
     solved = counts[0] if times == 100 else sum(counts)
-    found = kept(file, lambda: {"y": np.array([read(labels.solve(one)) for one in theta[:solved]])})["y"]
+    found = kept(file, "y", theta, lambda: np.array([read(labels.solve(one)) for one in theta[:solved]]))
     taken = problem.statistic(found)
     if solved < len(theta):
         taken = np.concatenate([taken, relaxation(theta[solved:])])

@@ -13,11 +13,14 @@ TOLERANCE = 1e-7
 ITERATIONS = 3  # of the interior-point solver, for a projection inside the cone
 
 
-def binding_normals(board: Board) -> list[np.ndarray]:
-    """For each label the outward normals (K, d) of the constraints and bounds that bind there; of an equation, both signs."""
+def binding_normals(board: Board, cuts: bool = True) -> list[np.ndarray]:
+    """For each label the outward normals (K, d) of the constraints and bounds that bind there; of an equation, both signs.
+
+    ``cuts``: where a solver would add some, all that bind, or none.
+    """
     given = board.extra.get("normals")
     if given is not None:
-        return given()
+        return given(cuts)
     relaxation = board.relaxation
     assert relaxation is not None
     rows, identity = [], np.eye(board.size)

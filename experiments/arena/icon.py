@@ -7,7 +7,7 @@ from scipy.sparse import block_diag, coo_matrix, csr_matrix, hstack, vstack
 
 import movegrad as mg
 from experiments.arena.board import Board, Linear, Relaxation, divided, standardized
-from experiments.arena.cache import kept
+from experiments.arena.cache import kept, there
 from experiments.arena.oracles import Annealer, Highs, exact_solver
 
 SIZES = 552, 60, 177  # days to train, to validate and to test
@@ -92,7 +92,7 @@ def board(data: Path | None, load: int, seed: int, cache: Path) -> Board:
     path = _file(data, f"loads/load{load}/day01.txt")
     exact = exact_solver(program(problem), 1e-4)
     file = cache / f"icon-{load}-{seed if path is None else 'data'}.npz"
-    found = kept(file, lambda: {"solutions": np.array([as_schedule(problem, exact.solve(-p)) for p in price])})["solutions"]
+    found = kept(file, "solutions", price, lambda: np.array([as_schedule(problem, exact.solve(-p)) for p in price]))
     made = _board(f"ICON, load {load}", problem, features, price, found, decider(problem, load), Annealer(problem, 10_000))
     made.oracles["exact"] = exact
     if path is not None:
@@ -111,7 +111,7 @@ def hard(data: Path | None, number: int, seed: int, cache: Path) -> Board:
     problem = many_tasks(number, seed) if path is None else mg.problems.EnergyScheduling.read(path)
     labels, decide, validate = (Annealer(problem, steps) for steps in (1_000_000, 300_000, 100_000))
     file = cache / f"icon-hard{number}-{seed if path is None else 'data'}-{labels.steps}.npz"
-    found = kept(file, lambda: {"solutions": labels.solutions(-price)})["solutions"]
+    found = kept(file, "solutions", price, lambda: labels.solutions(-price))
     return _board(f"ICON, hard {number}", problem, features, price, found, decide, validate, FEWER)
 
 
@@ -127,9 +127,8 @@ def many_tasks(number: int, seed: int) -> mg.problems.EnergyScheduling:
 
 
 def _file(data: Path | None, name: str) -> Path | None:
-    """A file of the data, if it is there."""
-    path = None if data is None else data / "icon" / name
-    return path if path is not None and path.exists() else None
+    """A file of the data, if these are there."""
+    return None if data is None else there(data / "icon" / name)
 
 
 def _board(

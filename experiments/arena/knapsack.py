@@ -29,7 +29,7 @@ def decomposed(m: int, n: int, seed: int, cache: Path) -> Board:
     relaxation = Relaxation(csr_matrix(weights.astype(float)), limits.astype(float))
     exact, problem = exact_solver(relaxation), mg.problems.Knapsack(weights, limits)
     rows = np.r_[0:300, 300 : 300 + TESTED]
-    best = kept(cache / f"mkp-{m}-{n}-{seed}.npz", lambda: {"x": exact(values[rows]).astype(np.uint8)})["x"]
+    best = kept(cache / f"mkp-{m}-{n}-{seed}.npz", "x", values[rows], lambda: exact(values[rows]).astype(np.uint8))
 
     each = [standardized(features[a:b], slice(None)) for a, b in ((0, 200), (200, 300), (300, 300 + TESTED))]
     train, valid, test = divided(np.concatenate(each), values[rows], best, 200, 100, TESTED)
@@ -65,7 +65,7 @@ def houses(seed: int, cache: Path) -> Board:
     values = np.exp(0.5 * features @ slope + 0.2 * rng.standard_normal((700, 150))) + 0.3 * np.abs(features[..., 0])
     relaxation = Relaxation(csr_matrix(weights.astype(float)), limits.astype(float))
     exact, problem = exact_solver(relaxation, 1e-4), mg.problems.Knapsack(weights, limits)
-    best = kept(cache / f"houses-{seed}.npz", lambda: {"x": exact(values).astype(np.uint8)})["x"]
+    best = kept(cache / f"houses-{seed}.npz", "x", values, lambda: exact(values).astype(np.uint8))
 
     train, valid, test = divided(features, values, best, 500, 100, 100)
     return Board(

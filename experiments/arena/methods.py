@@ -290,10 +290,13 @@ def pairwise(board: Board, seed: int, ratio: float, oracle: str, margin: float) 
 # --- the geometry at the label --------------------------------------------------------------------------------------------------
 
 
-@method("cave", "CaVE+", "cone", default={"inner": True}, inner=(False,))
-def cave(board: Board, seed: int, inner: bool) -> Loss:
-    """1 − cos of θ and its projection on the cone of what is binding at the label (inner: stopped after three iterations)."""
-    normals = binding_normals(board)
+@method("cave", "CaVE+", "cone", default={"inner": True}, inner=(False,), cuts=(False,))
+def cave(board: Board, seed: int, inner: bool, cuts: bool = True) -> Loss:
+    """1 − cos of θ and its projection on the cone of what is binding at the label (inner: stopped after three iterations).
+
+    ``cuts``: with those of tours and plans, or without them, which takes a tenth of the time; a solver adds some of them.
+    """
+    normals = binding_normals(board, cuts)
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
         target = tensor(np.array([project(normals[i], y, inner) for i, y in zip(index, values(predicted), strict=True)]))

@@ -6,6 +6,7 @@ import numpy as np
 
 import movegrad as mg
 from experiments.arena.board import Board, Linear, divided, standardized
+from experiments.arena.cache import there
 from experiments.arena.oracles import Filling, Packing
 
 TRAIN, VALID, TEST = 550, 100, 139
@@ -14,9 +15,8 @@ CAPACITIES = (60, 120, 180)
 
 def load(data: Path | None, split: int) -> dict[str, np.ndarray]:
     """The days in the order of a split; without data, days of the same kind from a generator."""
-    path = None if data is None else data / "knapsack-real" / "knapsack48.npz"
-    if path is not None and path.exists():
-        with np.load(path) as file:
+    if data is not None:
+        with np.load(there(data / "knapsack-real" / "knapsack48.npz")) as file:
             order = file["perm_seed0to9"][split]
             scaled = standardized(file["features"].astype(float), slice(0, 552))
             return {"features": scaled[order], "values": file["value"][order].astype(float), "weights": file["weights"].astype(int)}

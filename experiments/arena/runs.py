@@ -14,7 +14,7 @@ from experiments.arena.study import Settings, boards
 from experiments.arena.train import Config, Run, train
 from experiments.framework import Row, Tasks
 
-TUNING_SEED = 1000  # none of those that are reported
+TUNING_SEED = 1000  # after the first of those that are reported
 DIGITS = 5
 
 
@@ -52,9 +52,10 @@ def row(made: Callable[[str], Board], name: str, method: Method, settings: Setti
     if missing:
         return {"title": board.name, "missing": missing}
     configs = method.grid if settings.tuning > 0 else ()
-    grid = tried(board, method, configs, settings.tuning)
+    seed = settings.first + TUNING_SEED
+    grid = tried(board, method, configs, seed, settings.tuning)
     if not any(run.epochs[-1] for run in grid):
-        grid = tried(board, method, configs, settings.limit)  # a tenth of the time is too short for a step
+        grid = tried(board, method, configs, seed, settings.limit)  # a tenth of the time is too short for a step
     reached = [run.valid[run.best[-1]] for run in grid]
     config = configs[int(np.argmin(reached))] if grid else method.default
     trained = {"tuned": runs(board, method, config, settings)}
@@ -68,13 +69,13 @@ def row(made: Callable[[str], Board], name: str, method: Method, settings: Setti
     }
 
 
-def tried(board: Board, method: Method, configs: tuple[Config, ...], limit: float) -> list[Run]:
-    return [train(board, method.make, config, TUNING_SEED, limit) for config in configs]
+def tried(board: Board, method: Method, configs: tuple[Config, ...], seed: int, limit: float) -> list[Run]:
+    return [train(board, method.make, config, seed, limit) for config in configs]
 
 
 def too_slow(board: Board, method: Method, limit: float) -> str:
-    """Why a method cannot end one step in time, by the second solve of its oracle; nothing if it can, or has no oracle."""
-    if method.needs not in board.oracles:
+    """Why a method cannot end one step in time, by the second solve of its oracle; nothing if it can, or has none for each step."""
+    if method.needs not in board.oracles or "ratio" in method.default.options:
         return ""
     solve = board.oracles[method.needs]
     solve(board.train.theta[:1])
@@ -86,7 +87,8 @@ def too_slow(board: Board, method: Method, limit: float) -> str:
 
 def runs(board: Board, method: Method, config: Config, settings: Settings) -> dict[str, Any]:
     """Validation curves, and at some times the test regrets of the model that was best until then, (seeds, examples)."""
-    made = [train(board, method.make, config, seed, settings.limit) for seed in range(settings.seeds)]
+    seeds = range(settings.first, settings.first + settings.seeds)
+    made = [train(board, method.make, config, seed, settings.limit) for seed in seeds]
     return {
         "prepared": float(np.mean([run.prepared for run in made])),
         "seconds": [run.seconds for run in made],

@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.framework import Part, Study, Tasks
+from experiments.framework import Part, Study, Tasks, must_be_positive
 
 FOLDER = Path(__file__).parent
 DATA = FOLDER.parents[2] / "shared" / "data" / "arena"
+GENERATED = Path("generated")  # instead of the folder
 CACHE = FOLDER / "out" / "labels"
 
 
@@ -29,6 +30,7 @@ class Settings:
     times: tuple[float, ...]
     data: bool
     untuned: tuple[str, ...]  # methods that are trained with their authors' settings, too
+    first: int = 0  # of the seeds
 
 
 def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
@@ -85,11 +87,12 @@ QUICK = {
 }
 FEW = ("ours", "ours-costs", "mse", "spo", "spo-lp", "spo-warm", "pfy-warm", "cave")  # of the quick arena, without tuning
 NAMES = tuple(FULL)
+PARTS = {board.split("-")[0]: name for name, boards in FULL.items() for board in boards}  # by the first word of a data set
 
 
 def own_options(parser: argparse.ArgumentParser) -> None:
     """Options of the arena alone."""
-    parser.add_argument("--data", type=Path, default=DATA, metavar="FOLDER", help="the public benchmarks; without them, generators")
+    parser.add_argument("--data", type=Path, default=DATA, metavar="FOLDER", help='the public benchmarks, or "generated"')
     parser.add_argument("--boards", nargs="+", default=None, metavar="NAME", help="some data sets, such as icon-1")
     parser.add_argument("--methods", nargs="+", default=None, metavar="NAME", help=f"among {', '.join(OURS + RIVALS)}")
     parser.add_argument("--seeds", type=int, default=None, metavar="N", help="seeds of models, batches and chains (5, quick: 2)")
@@ -104,7 +107,9 @@ def parts(options: argparse.Namespace) -> list[Part]:
     """Imports PyTorch and PyEPO here, so that --help is fast."""
     from experiments.arena import report, runs
 
-    data = options.data if options.data.exists() else None
+    data = options.data if options.data.is_dir() else None
+    if data is None and options.data not in (DATA, GENERATED):
+        raise ValueError(f"--data must be the folder of the public benchmarks, or the word {GENERATED}, got {options.data}.")
     made = boards(data, CACHE)
     for name in options.boards or ():
         if name not in made:
@@ -112,21 +117,19 @@ def parts(options: argparse.Namespace) -> list[Part]:
     for name in options.methods or ():
         if name not in OURS + RIVALS:
             raise ValueError(f"--methods must name methods among {', '.join(OURS + RIVALS)}, got {name}.")
-    for option in ("limit", "seeds", "workers"):
-        value = getattr(options, option)
-        if value is not None and not value > 0:
-            raise ValueError(f"--{option} must be > 0, got {value}.")
+    must_be_positive(options, "limit", "seeds", "workers")
     limit = options.limit or (10.0 if options.full else 1.0)
     times = (*(t for t in (0.3, 1.0, 3.0, 10.0, 60.0) if t < limit), limit)
 
     def part(name: str) -> Part:
         chosen = (FULL if options.full else QUICK)[name]
         if options.boards:
-            chosen = tuple(b for b in options.boards if b in FULL[name])
-        methods = tuple(options.methods or (OURS + RIVALS if options.full else FEW))
+            chosen = tuple(board for board in dict.fromkeys(options.boards) if PARTS[board.split("-")[0]] == name)
+        methods = tuple(dict.fromkeys(options.methods or (OURS + RIVALS if options.full else FEW)))
         seeds = options.seeds or (5 if options.full else 2)
         untuned = ("ours",) if options.brief else methods
-        settings = Settings(chosen, methods, seeds, limit, limit / 10 if options.full else 0.0, times, data is not None, untuned)
+        tuning = limit / 10 if options.full else 0.0
+        settings = Settings(chosen, methods, seeds, limit, tuning, times, data is not None, untuned, options.seed)
 
         def tasks(settings: Settings) -> Tasks:
             return runs.tasks(settings, made)

@@ -1,6 +1,6 @@
 """Who to use when: one table and one picture of all results in a folder, ``python -m experiments.arena.summary [FOLDER]``."""
 
-import sys
+import argparse
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from experiments.arena.report import NOTHING, Entry, best, compared, entries, pa
 from experiments.arena.study import FULL, NAMES, RIVALS, WARM, Settings
 from experiments.display import markdown, save_figure
 from experiments.framework import Rows, answered, rebuilt
-from experiments.store import read_record
+from experiments.store import read_record, understood
 from experiments.verdicts import paired, verdict
 
 FOLDER = Path(__file__).parent / "results"
@@ -47,10 +47,10 @@ def kinds(folder: Path) -> list[Kind]:
     found: dict[Any, Kind] = {}
     for path in files(folder):
         record = read_record(path)
-        settings = rebuilt(Settings, record.settings)
-        for board in settings.boards:
-            if not entries(record.rows, board):
-                continue
+        with understood(path):
+            settings = rebuilt(Settings, record.settings)
+            there = [board for board in settings.boards if entries(record.rows, board)]
+        for board in there:
             title = title_of(record.rows, board)
             kind = found.setdefault((title, settings.times), Kind(title, settings.times, settings.seeds, [], {}))
             if board not in kind.boards:
@@ -197,10 +197,11 @@ def figure(folder: Path) -> Figure:
 
 
 def main(words: list[str] | None = None) -> None:
-    words = sys.argv[1:] if words is None else words
-    folder = Path(words[0]) if words else FOLDER
+    parser = argparse.ArgumentParser(prog="python -m experiments.arena.summary", description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help="of results, those in its folders included")
+    folder = parser.parse_args(words).folder
     with answered():
-        if not files(folder):
+        if not any(kind.entries for kind in kinds(folder)):
             raise FileNotFoundError(f"{folder} holds no results of {', '.join(NAMES)}.")
         made, console = table(folder), Console(width=200)
         console.print(markdown(made), markup=False, highlight=False, soft_wrap=True)

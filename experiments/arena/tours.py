@@ -49,7 +49,7 @@ def sets_that_bind(paths: list[list[int]]) -> list[list[int]]:
 
 
 def edge_normals(n: int, label: np.ndarray, paths: list[list[int]]) -> np.ndarray:
-    """Outward normals at a tour or plan: degrees (both signs), bounds, and the cuts x(δ(S)) ≥ 2 of its pieces."""
+    """Outward normals at a tour or plan: degrees (both signs), bounds, and the cuts x(δ(S)) ≥ 2 of its pieces, if it has any."""
     order = [(i, j) for j in range(1, n) for i in range(j)]
     ends = np.array(order)
     degree = np.array([(ends == v).any(1) for v in range(n)], float)
@@ -72,9 +72,9 @@ def board_of(
     train = len(x) - test - valid
     learned, chosen, judged = divided(x, theta, edges, train, valid, test)
 
-    def normals() -> list[np.ndarray]:
+    def normals(cuts: bool) -> list[np.ndarray]:
         n = round((1 + np.sqrt(1 + 8 * theta.shape[1])) / 2)
-        plans = [problem.decode(y) for y in found[:train]]
+        plans = [problem.decode(y) if cuts else [] for y in found[:train]]
         routes = [plan if isinstance(problem, mg.problems.CVRP) else [plan] for plan in plans]
         return [edge_normals(n, label, paths) for label, paths in zip(edges, routes, strict=False)]
 
@@ -101,7 +101,7 @@ def tsp(n: int, seed: int, cache: Path) -> Board:
 
     problem, oracle = mg.problems.TSP(n), PyEPOModel(tspDFJModel(n), edges_in_our_order(n))
     data = examples_of(n, 1000, 100, 10, seed)
-    edges = kept(cache / f"tsp-{n}-{seed}.npz", lambda: {"edges": oracle(data[1]).astype(np.uint8)})["edges"]
+    edges = kept(cache / f"tsp-{n}-{seed}.npz", "edges", data[1], lambda: oracle(data[1]).astype(np.uint8))
     found = np.array([problem.encode(tour) for tour in tours(edges.astype(float), triangle_edges(n), n, "edges").tolist()])
     return board_of(f"TSP-{n}", problem, data, found, 100, 1e-2, {"exact": oracle}, oracle, Annealer(problem, 1000 * n))
 
@@ -135,11 +135,11 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
         data = examples_of(customers + 1, 160, 40, 10, seed)
         labels, decide, validate = (Annealer(problem, steps * customers) for steps in (100_000, 10_000, 3_000))
         file = cache / f"cvrp-{customers}-{seed}-{labels.steps}.npz"
-        found = kept(file, lambda: {"routes": labels.solutions(data[1])})["routes"]
+        found = kept(file, "routes", data[1], lambda: labels.solutions(data[1]))
         return board_of(f"CVRP-{customers}", problem, data, found, 40, 5e-2, {}, decide, validate, valid=20)
     exact = Plans(problem, Routes(demands, CAPACITY, vehicles, least=2))
     data = examples_of(customers + 1, 1000, 100, 10, seed)
-    found = kept(cache / f"cvrp-{customers}-{seed}.npz", lambda: {"routes": exact.solutions(data[1])})["routes"]
+    found = kept(cache / f"cvrp-{customers}-{seed}.npz", "routes", data[1], lambda: exact.solutions(data[1]))
     return board_of(f"CVRP-{customers}", problem, data, found, 100, 5e-2, {"exact": exact}, exact, Annealer(problem, 40_000))
 
 

@@ -59,7 +59,7 @@ class Source:
         """The first days of "train", "validation" or "test"."""
         if self.folder is None:
             first = {"train": 0, "validation": 1000, "test": 2000}[split]
-            return [Day(f"synthetic-n{self.customers}-s{first + i}", i) for i in range(count or 10)]
+            return [Day(f"synthetic-n{self.customers}-s{first + i}", i) for i in range(10 if count is None else count)]
         path = self.folder / "splits.json"
         rows = read_json(path, split, cure=FETCH)[split]
         with understood(path, FETCH):

@@ -18,7 +18,7 @@ from torch_geometric.nn import MessagePassing
 
 from experiments.dvrptw.environment import Wave
 from experiments.dvrptw.features import NAMES, arcs, features
-from experiments.store import read_arrays, read_json, understood, write_arrays, write_json
+from experiments.store import Damaged, read_arrays, read_json, understood, write_arrays, write_json
 
 KINDS = ("gnn", "mlp", "linear")
 RETRAIN = "train the model anew"  # where its files are damaged
@@ -168,6 +168,8 @@ def load(folder: Path) -> PrizeModel | Ensemble:
         members = content.get("members")
         models = [PrizeModel(Architecture(**content["architecture"])) for _ in range(members or 1)]
     arrays = read_arrays(folder / "weights.npz", cure=RETRAIN)
+    if any(np.isnan(value).any() for value in arrays.values()):
+        raise Damaged(folder / "weights.npz", "its weights are no numbers", RETRAIN)
     with understood(folder / "weights.npz", RETRAIN):
         for n, model in enumerate(models):
             own = {name: value if members is None else value[n] for name, value in arrays.items()}

@@ -23,11 +23,13 @@ from experiments.dvrptw.policies import SIMPLE, Policy
 from experiments.dvrptw.settings import Played
 from experiments.dvrptw.solver import Budget
 from experiments.dvrptw.train import train_all
-from experiments.framework import Part, Rows, Study, answered, arguments, run, run_part
+from experiments.framework import Part, Rows, Study, answered, arguments, must_be_positive, run, run_part
 from experiments.store import write_json
 
 USUAL = ("anticipative", "policies", "budget", "starts", "steps", "temperature")
 NAMES = ("calibration", *USUAL, "choice", "replay")  # the first, since gaps of the others show it
+NUMBERS = ("seeds", "epochs", "train", "validation", "test", "arrivals", "iterations", "seconds", "ms", "steps")
+NUMBERS += ("temperature", "chains", "samples", "sigma", "sigmas", "temperatures")
 
 
 def own_options(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +78,7 @@ def own_options(parser: argparse.ArgumentParser) -> None:
 
 def bench_of(options: argparse.Namespace) -> studies.Bench:
     """The bench that the options describe."""
-
+    must_be_positive(options, *NUMBERS)
     size = settings.FULL if options.full else settings.QUICK
     names = ("seeds", "epochs", "train", "validation", "test", "arrivals", "steps")
     changes = {name: getattr(options, name) for name in names}
@@ -192,6 +194,8 @@ def picture(options: argparse.Namespace, console: Console) -> None:
     """A day wave by wave, as PNG and as a page."""
 
     bench, out = bench_of(options), options.out
+    if not 0 <= options.day < len(bench.test):
+        raise ValueError(f"--day must be from 0 to {len(bench.test) - 1}, the number of a test day, got {options.day}.")
     word = (options.policy or ["greedy"])[0]
     for path in pictures.draw_day(bench.source, policy_of(word), bench.test[options.day], bench.size.judge, out):
         console.print(str(path))
@@ -226,6 +230,10 @@ def play_days(options: argparse.Namespace, console: Console) -> None:
     bench, words = bench_of(options), options.policy or ["greedy"]
     source = Source(options.instances, bench.size.arrivals, bench.size.customers)
     names = [name for name in names_in(options.instances) if not options.names or any(word in name for word in options.names)]
+    if not names:
+        raise ValueError(f"--names must hold parts of names of instances in {options.instances}, got {' '.join(options.names)}.")
+    if min(options.days) < 0 or len(set(options.days)) < len(options.days):
+        raise ValueError(f"--days must be different seeds ≥ 0, got {' '.join(map(str, options.days))}.")
     days = [Day(name, seed) for seed in options.days for name in names]
     settings = Played(options.instances.name, source.arrivals, source.customers, tuple(day.name for day in days), bench.size.judge)
     keyed = {" ".join(policy_of(word).describe().values()): word for word in words}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from experiments.framework import Part, Study
+from experiments.framework import Part, Study, must_be_positive
 from experiments.knapsack.settings import FULL, QUICK, SOLVERS, Limited, Size
 from experiments.knapsack.solvers import available
 
@@ -40,6 +40,9 @@ def parts(options: argparse.Namespace) -> list[Part]:
     from experiments.knapsack.train import Bench
 
     unknown_methods(options.methods or ())
+    must_be_positive(options, "epochs", "limits", "mip_limit")
+    if any(seed < 0 for seed in options.seeds or ()):
+        raise ValueError(f"--seeds must be ≥ 0, got {min(options.seeds)}.")
     size = chosen_size(options.full, available(options.solver), options.seed, options.epochs)
     bench = Bench(size, options.mip_limit, options.workers)
     out = options.out
