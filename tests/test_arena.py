@@ -25,7 +25,7 @@ from experiments.arena.study import DATA, OURS, RIVALS, STUDY, Settings
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.arena.vertices import Vertices, program
 from experiments.framework import main
-from experiments.store import read_record, write_arrays
+from experiments.store import read_record, write_arrays, write_json
 from experiments.verdicts import verdict
 
 WEIGHTS, CAPACITY = np.array([3, 5, 7, 2, 4]), 10
@@ -470,6 +470,19 @@ def test_files_of_a_part_are_summed_up_together(tmp_path):
     assert kind.name == "shortest path 5 × 5, 2 data sets"
     assert kind.boards == ["path-0", "path-1"]
     assert kind.entries[0].regrets(0.1).shape == (2, 2 * paths.TEST)
+
+
+def test_what_cannot_be_summed_up_is_said_in_a_sentence(tmp_path):
+    with pytest.raises(SystemExit, match="holds no results of icon, cvrp"):
+        summary.main([str(tmp_path)])
+    words = ["--only", "linear", "--methods", "dfl-ld", "--seeds", "2", "--limit", "0.1", "--data", "generated"]
+    main(STUDY, [*words, "--boards", "path-0", "--out", str(tmp_path)])  # nothing but why it is not there
+    with pytest.raises(SystemExit, match="holds no results of icon, cvrp"):
+        summary.main([str(tmp_path)])
+    for settings in ({}, {"boards": 3}):
+        write_json(tmp_path / "linear.json", {"settings": settings, "rows": {}})
+        with pytest.raises(SystemExit, match=r"linear\.json is damaged"):
+            summary.main([str(tmp_path)])
 
 
 def test_a_run_is_resumed_and_shown(tmp_path, capsys):

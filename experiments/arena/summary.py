@@ -52,7 +52,8 @@ def kinds(folder: Path) -> list[Kind]:
             there = [board for board in settings.boards if entries(record.rows, board)]
         for board in there:
             title = title_of(record.rows, board)
-            kind = found.setdefault((title, settings.times), Kind(title, settings.times, settings.seeds, [], {}))
+            alike = title, settings.times, settings.seeds
+            kind = found.setdefault(alike, Kind(*alike, [], {}))
             if board not in kind.boards:
                 kind.boards.append(board)
             kind.rows.update({key: row for key, row in record.rows.items() if key.rsplit(" ", 1)[0] == board})
