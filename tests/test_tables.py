@@ -44,7 +44,7 @@ def test_the_page_of_all_tables_is_what_the_committed_rows_give(name):
 
 SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 POWER = r"10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
-DIGITS = r"\d+(?:[, ]\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
+DIGITS = r"\d+(?:[, ]\d{3})*(?:\.\d+)?(?:e[-+]?\d+(?!\w))?"  # no exponent in names of instances, such as 21e8376e
 NUMBER = re.compile(rf"(?<![\w.])(?P<sign>[-−+]?)(?P<value>{DIGITS})(?: ?± ?(?P<half>{DIGITS}))? ?(?P<unit>%|(?:ms|µs|ns|s)\b)?")
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "%": 0.01, None: 1.0}
 
