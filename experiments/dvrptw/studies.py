@@ -130,7 +130,6 @@ def by_replay(size: Size) -> list[LayerSettings]:
 
 
 CHOSEN = "Noise and temperature chosen on validation"
-CHOSEN = "Noise and temperature chosen on validation"
 CHOICE = Comparison("choice", CHOSEN, by_choice, "milliseconds", lambda size: size.choice_epochs)
 REPLAY = Comparison("replay", "Trained models on busier days", by_replay, "kind")
 COMPARISONS = {
