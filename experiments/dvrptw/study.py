@@ -28,6 +28,7 @@ from experiments.store import write_json
 
 USUAL = ("anticipative", "policies", "budget", "starts", "steps", "temperature")
 NAMES = ("calibration", *USUAL, "choice", "replay")  # the first, since gaps of the others show it
+NETWORK = Path(__file__).parent / "network"  # that comes with the study: trained on generated days alone
 NUMBERS = ("seeds", "epochs", "train", "validation", "test", "arrivals", "iterations", "seconds", "ms", "steps")
 NUMBERS += ("temperature", "chains", "samples", "sigma", "sigmas", "temperatures")
 
@@ -64,7 +65,7 @@ def own_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--split", choices=("train", "validation", "test"), default="train", help="of the command labels")
     parser.add_argument(
-        "--policy", nargs="+", default=None, help="of the commands evaluate and picture: names, or folders of models"
+        "--policy", nargs="+", default=None, help="of the commands evaluate, picture and play: names, or folders of models"
     )
     parser.add_argument("--instances", type=Path, default=None, help="of the command play: any folder of instances")
     parser.add_argument("--names", nargs="+", default=None, help="of the command play: parts of names of instances (default: all)")
@@ -154,7 +155,10 @@ def labels(options: argparse.Namespace, console: Console) -> None:
 
 
 def policy_of(word: str) -> Policy:
-    return Policy(word) if word in (*SIMPLE, "kleopatra") else Policy("network", word)
+    """By name, or by the folder of a model; "network" is the one that comes with the study."""
+    if word in (*SIMPLE, "kleopatra"):
+        return Policy(word)
+    return Policy("network", str(NETWORK) if word == "network" else word)
 
 
 def evaluation(options: argparse.Namespace, console: Console) -> None:
@@ -227,7 +231,7 @@ def play_days(options: argparse.Namespace, console: Console) -> None:
     """Play days of any folder of instances by some policies, paired by day."""
     if options.instances is None:
         raise ValueError("--instances must name a folder of instances (*.txt, *.txt.xz), got none.")
-    bench, words = bench_of(options), options.policy or ["greedy"]
+    bench, words = bench_of(options), options.policy or ["greedy", "network"]
     source = Source(options.instances, bench.size.arrivals, bench.size.customers)
     names = [name for name in names_in(options.instances) if not options.names or any(word in name for word in options.names)]
     if not names:
