@@ -537,6 +537,17 @@ def test_a_place_that_is_a_file_is_refused_in_a_sentence(tmp_path):
         main(["generate", "--train", "1", "--out", str(tmp_path / "file")])
 
 
+def test_the_network_that_comes_with_the_study_plays_any_folder_better_than_greedy(tmp_path, capsys):
+    for seed in range(2000, 2004):  # none that it was trained on
+        write(synthetic.generate(60, seed), tmp_path / "days" / f"day-{seed}.txt")
+    main(["play", "--instances", str(tmp_path / "days"), "--days", "0", "1", "--arrivals", "14", "--iterations", "100",
+          "--workers", "0", "--out", str(tmp_path / "out")])  # fmt: skip
+    greedy, network = (np.array(row["costs"]) for row in read_record(tmp_path / "out" / "played.json").rows.values())
+    assert len(greedy) == 8
+    assert network.mean() < 0.97 * greedy.mean()
+    assert "8 days of 4 instances, 14 arrivals per wave" in capsys.readouterr().out
+
+
 def test_the_module_is_a_command():
     command = [sys.executable, "-m", "experiments.dvrptw", "--help"]
     assert "--engine" in subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout

@@ -137,6 +137,25 @@ def test_studies_are_those_of_the_list():
     assert all(import_module(f"experiments.{name}.summary").table for name in tables.SUMMARIES)
 
 
+def test_what_is_said_of_the_network_that_comes_with_the_study_is_what_its_days_cost():
+    pytest.importorskip("torch_geometric")
+    pytest.importorskip("pyvrp")
+    from experiments.dvrptw.policies import digest
+    from experiments.dvrptw.report import played_tables
+    from experiments.dvrptw.settings import Played
+    from experiments.dvrptw.study import NETWORK
+    from experiments.framework import rebuilt
+    from experiments.store import read_record
+
+    record = read_record(ROOT / "experiments/dvrptw/results/network/played.json")
+    assert list(record.rows) == ["kleopatra", "greedy", f"network {digest(NETWORK)}"], "these days were played by this network"
+    (table,) = played_tables(22, rebuilt(Played, record.settings), record.rows)
+    assert list(table.columns[2].cells)[1:] == ["+11.86 (+9.71 – +14.02): behind", "+1.79 (+0.06 – +3.52): behind"]
+    page = (ROOT / "experiments/dvrptw/README.md").read_text(encoding="utf-8")
+    assert "1.79 % (0.06 – 3.52) more than the published network" in page
+    assert "greedy 11.86 % (9.71 – 14.02) more" in page
+
+
 @pytest.mark.parametrize(("folder", "days", "said"), [("test", 22, "1.46 % (0.41 – 2.52)"), ("new", 66, "1.87 % (0.34 – 3.40)")])
 def test_what_is_said_of_ten_networks_is_what_their_days_cost(folder, days, said):
     pytest.importorskip("torch_geometric")
