@@ -26,11 +26,14 @@ SETTINGS = {
     "4 customers, 3 vehicles": CVRP([1, 2, 3, 1], 4, vehicles=3),
     "4 customers, near ones": CVRP([1, 2, 0, 1], 4, distances=distances(4), shares=[1, 2, 1, 1, 1, 1, 3]),
     "4 customers, no relocation": CVRP([1, 1, 1, 1], 3, moves=["swap", "2-opt", "2-opt*", "split/merge"]),
+    "2 customers, nobody alone": CVRP([1, 1], 2, singles=False),
+    "4 customers, nobody alone": CVRP([1, 2, 1, 1], 4, singles=False),
+    "5 customers, nobody alone": CVRP([1, 2, 1, 1, 1], 5, singles=False),
 }
 
 
-def plans(demands: list[float], capacity: float, vehicles: int) -> set[frozenset[tuple[int, ...]]]:
-    """All sets of directed routes: nothing of movegrad in it."""
+def plans(demands: list[float], capacity: float, vehicles: int, least: int = 1) -> set[frozenset[tuple[int, ...]]]:
+    """All sets of directed routes, each with so many customers at least: nothing of movegrad in it."""
     n, out = len(demands), set()
     for order in permutations(range(1, n + 1)):
         for cuts in range(1 << (n - 1)):
@@ -41,6 +44,8 @@ def plans(demands: list[float], capacity: float, vehicles: int) -> set[frozenset
                     route = []
                 route.append(order[k])
             routes.append(tuple(route))
+            if min(map(len, routes)) < least:
+                continue
             if len(routes) <= vehicles and all(sum(demands[i - 1] for i in r) <= capacity for r in routes):
                 out.add(frozenset(routes))
     return out
@@ -62,10 +67,11 @@ def test_the_compiled_chain_is_the_proved_one():
     mg.check(SETTINGS["4 customers, 3 vehicles"]).raise_if_wrong()
 
 
-def test_the_law_is_that_of_all_plans():
+@pytest.mark.parametrize("singles", [True, False])
+def test_the_law_is_that_of_all_plans(singles):
     demands, capacity, vehicles, t = [1.0, 2.0, 2.0, 1.0], 3.0, 3, 0.8
-    problem, far = CVRP(demands, capacity, vehicles), distances(4)
-    every = list(plans(demands, capacity, vehicles))
+    problem, far = CVRP(demands, capacity, vehicles, singles=singles), distances(4)
+    every = list(plans(demands, capacity, vehicles, 1 if singles else 2))
     law = np.exp([-length(far, plan) / t for plan in every])
     driven = np.zeros((5, 5))
     for plan, p in zip(every, law / law.sum(), strict=True):
@@ -94,6 +100,30 @@ def test_solve_finds_the_shortest_plan():
         found = mg.solve(problem, problem.theta(-far), steps=20_000)
         assert found.objective == pytest.approx(-min(length(far, plan) for plan in plans(demands.tolist(), 5, 4)))
         assert length(far, frozenset(map(tuple, found.routes))) == pytest.approx(-found.objective)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_nobody_may_be_alone_nobody_is(seed):
+    """From every start, at a temperature at which all kinds of moves are made; and the best plan is the best of these."""
+    rng = np.random.default_rng(seed)
+    demands, far = rng.integers(1, 4, 6).astype(float), distances(6, seed)
+    problem = CVRP(demands, 7, singles=False)
+    theta = problem.theta(-far)
+    for start in ("greedy", "random"):
+        run = mg.sample(problem, np.tile(theta, (20, 1)), steps=300, temperature=2.0, start=start)
+        assert all(len(route) > 1 for y in run.solutions.reshape(-1, 7) for route in problem.routes(y))
+    best = min(length(far, plan) for plan in plans(demands.tolist(), 7, 3, least=2))
+    assert mg.solve(problem, theta, steps=20_000).objective == pytest.approx(-best)
+
+
+def test_first_routes_have_two_customers_where_they_must():
+    demands = np.array([7.0, 6.0, 5.0, 2.0, 2.0, 2.0])  # first fit: 7+2, 6+2+2, 5, and 5 is alone
+    assert [1] in [sorted(map(len, pack(demands, 10.0, 3)))[:1]]
+    assert sorted(map(len, pack(demands, 10.0, 3, least=2))) == [2, 2, 2]
+    problem = CVRP(demands, 10, 3, singles=False)
+    apart = problem.theta(-np.ones((7, 7)) - 9.0 * (np.arange(7)[:, None] > 0) * (np.arange(7) > 0))  # greedy would have all alone
+    for start in ("greedy", "random"):
+        assert sorted(map(len, problem.routes(mg.sample(problem, apart, steps=1, start=start).solutions[0]))) == [2, 2, 2]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -147,6 +177,15 @@ def test_what_is_no_plan_is_told(routes, reason):
         mg.sample(CVRP([1, 2, 3], 4, 2), np.zeros(6), steps=1, start=routes)
 
 
+def test_a_single_customer_is_told():
+    problem = CVRP([1, 2, 1, 1], 5, singles=False)
+    assert problem.is_feasible([[1, 2], [4, 3]])
+    assert not problem.is_feasible([[1, 2, 3], [4]])
+    assert CVRP([1, 2, 1, 1], 5).is_feasible([[1, 2, 3], [4]])
+    with pytest.raises(ValueError, match=r"route \[4\] has a single customer"):
+        mg.sample(problem, np.zeros(10), steps=1, start=[[1, 2, 3], [4]])
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -157,6 +196,9 @@ def test_what_is_no_plan_is_told(routes, reason):
         (lambda: CVRP([1], 0), r"capacity must be .*> 0, got 0\."),
         (lambda: CVRP([2, 2, 2], 3, 1), r"demands must be at most 3 in all, the capacity of 1 vehicles, got 6\."),
         (lambda: CVRP([2, 2, 2], 3, 2), r"vehicles must be enough for a plan that serves all customers, got 2, for which none was"),
+        (lambda: CVRP([1], 1, singles=False), r"singles must be True where there is a single customer, got False\."),
+        (lambda: CVRP([3, 1], 3, singles=False), r"vehicles must be enough .*, none of them alone, got 1, for which none was"),
+        (lambda: CVRP([1, 1], 3, singles="no"), r"singles must be"),
         (lambda: CVRP([1], 1, 0), r"vehicles must be .*1.*, got 0\."),
         (lambda: CVRP([1], 1, distances=np.ones((1, 1))), r"distances must have two last axes of 2 entries, got shape \(1, 1\)\."),
         (lambda: CVRP([1], 1, moves=["serve/remove"]), r"moves must be one of .*, got 'serve/remove'\."),

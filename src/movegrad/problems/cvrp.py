@@ -2,7 +2,8 @@
 
 The set and the draws are those of :mod:`movegrad.problems.routing`, without windows and without requests that may be left out, so
 that the ratios are the same. What differs is T, which counts edges, and that a move is feasible if the loads are. An edge between
-the depot and a customer is driven twice where the customer has a route of its own.
+the depot and a customer is driven twice where the customer has a route of its own; where there are to be no such routes, moves
+that make one are refused.
 """
 
 from collections.abc import Sequence
@@ -13,16 +14,17 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from movegrad._types import Array, Arrays
-from movegrad._validate import MOST, array_of, choices, doubles, integer_in, positive
+from movegrad._validate import MOST, array_of, choices, doubles, flag, integer_in, positive
 from movegrad.engine import jit, outline
 from movegrad.problem import Jitted, Move
 from movegrad.problems._binary import weighted
 from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
 from movegrad.problems.routing.instance import Instance
-from movegrad.problems.routing.moves import MOVES, apply_serve
+from movegrad.problems.routing.moves import MOVES, apply_relocate, apply_serve
 from movegrad.problems.routing.problem import BETA, Plans, RoutingProblem, _data, _state, encode
 from movegrad.problems.routing.search import TRIES, draw_plan
-from movegrad.problems.routing.state import ROUTES, SERVED, UNSERVED, contains, load_of, prepare
+from movegrad.problems.routing.state import ROUTES, SERVED, UNSERVED, load_of, prepare
+from movegrad.problems.routing.state import contains as is_plan
 
 ROUNDS = 50  # of local search over all customers, at most
 NODES = 200_000  # of the search for a packing, at most
@@ -46,6 +48,7 @@ class Data(NamedTuple):
     near: np.ndarray
     packing: np.ndarray  # (n+1,) a solution, whatever it is worth
     order: np.ndarray  # (n,) customers by their demand, the greatest first
+    least: int  # customers of a route: 1, or 2 where none may be alone
 
 
 # --- what moves change, and when they fit -----------------------------------------------------------------------------
@@ -67,12 +70,22 @@ def change_relocate(data, state, move, m):
 
 
 @jit
+def leaves_one(data, state, i, e):
+    """Is somebody alone, who may not be, when i…e leave their route?"""
+    before, behind = state.prev[i], state.next[e]
+    return data.least > 1 and (before == 0) != (behind == 0) and state.prev[before] == 0 and state.next[behind] == 0
+
+
+@jit
 def feasible_relocate(data, state, move):
     i, e, a, b = move
     if a == 0 and b == 0:
-        return state.counts[ROUTES] < data.fleet
+        return state.counts[ROUTES] < data.fleet and not (data.least > 1 and (i == e or leaves_one(data, state, i, e)))
     home, there = state.route[i], state.route[a if a != 0 else b]
-    return there == home or load_of(state, there) + (state.load[e] - state.load[state.prev[i]]) <= data.capacity
+    if there == home:
+        return True
+    fits = load_of(state, there) + (state.load[e] - state.load[state.prev[i]]) <= data.capacity
+    return fits and not leaves_one(data, state, i, e)
 
 
 @jit
@@ -119,6 +132,10 @@ def change_tails(data, state, move, m):
 @jit
 def feasible_tails(data, state, move):
     i, j = move
+    if data.least > 1:  # i or j would be alone, or nobody with what follows the other
+        before, ahead, behind, after = state.prev[i], state.prev[j], state.next[i], state.next[j]
+        if (before == 0 and after == 0) or (ahead == 0 and behind == 0):
+            return False
     tail, other = load_of(state, state.route[i]) - state.load[i], load_of(state, state.route[j]) - state.load[j]
     return state.load[i] + other <= data.capacity and state.load[j] + tail <= data.capacity
 
@@ -134,7 +151,8 @@ def change_split(data, state, move, m):
 def feasible_split(data, state, move):
     i, j = move
     if state.next[i] == j:
-        return state.counts[ROUTES] < data.fleet
+        alone = data.least > 1 and (state.prev[i] == 0 or state.next[j] == 0)
+        return state.counts[ROUTES] < data.fleet and not alone
     return load_of(state, state.route[i]) + load_of(state, state.route[j]) <= data.capacity
 
 
@@ -171,10 +189,27 @@ def statistic(data, solution, out):
 
 
 @outline
+def nobody_alone(data, solution):
+    """Has every route as many customers as it must have?"""
+    for i in range(1, len(solution)):
+        before = data.least < 2 or solution[i] != 0
+        for k in range(1, len(solution)):
+            before = before or solution[k] == i
+        if not before:
+            return False
+    return True
+
+
+@outline
+def contains(data, solution):
+    return is_plan(data, solution) and nobody_alone(data, solution)
+
+
+@outline
 def random(data, rng, solution):
     """A random plan, not uniform on the set; the one that is known where none was found in a limited fleet."""
     for _ in range(TRIES):
-        if draw_plan(data, rng, solution):
+        if draw_plan(data, rng, solution) and nobody_alone(data, solution):
             return
     for i in range(len(solution)):
         solution[i] = data.packing[i]
@@ -265,23 +300,41 @@ def worth(guide, a, i, b):
 
 
 @outline
-def insert(data, guide, state, i):
-    """Put a customer where it is worth most; False if it fits nowhere."""
-    a, b, best = np.int64(0), np.int64(0), -np.inf
-    if state.counts[ROUTES] < data.fleet:
-        best = worth(guide, 0, i, 0)
+def best_place(data, guide, state, i, alone):
+    """Between whom a customer is worth most, ``alone``: or with a route of its own; −1 if it fits nowhere."""
+    a, b, best = np.int64(-1), np.int64(-1), -np.inf
+    if alone and state.counts[ROUTES] < data.fleet:
+        a, b, best = np.int64(0), np.int64(0), worth(guide, 0, i, 0)
     for k in range(state.counts[SERVED]):
         j = np.int64(state.served[k])
-        if load_of(state, state.route[j]) + data.demand[i] > data.capacity:
+        if j == i or load_of(state, state.route[j]) + data.demand[i] > data.capacity:
             continue
         if worth(guide, j, i, np.int64(state.next[j])) > best:
             a, b = j, np.int64(state.next[j])
             best = worth(guide, a, i, b)
         if state.prev[j] == 0 and worth(guide, 0, i, j) > best:
             a, b, best = np.int64(0), j, worth(guide, 0, i, j)
-    if best == -np.inf:
-        return False
-    apply_serve(data, state, (i, a, b))
+    return a, b
+
+
+@outline
+def insert(data, guide, state, i):
+    """Put a customer where it is worth most; False if it fits nowhere."""
+    a, b = best_place(data, guide, state, i, True)
+    if a >= 0:
+        apply_serve(data, state, (i, a, b))
+    return a >= 0
+
+
+@outline
+def join(data, guide, state):
+    """Put those who may not be alone into other routes, where they are worth most; False if one fits nowhere."""
+    for i in range(1, len(state.next)):
+        if data.least > 1 and state.prev[i] == 0 and state.next[i] == 0:
+            a, b = best_place(data, guide, state, i, False)
+            if a < 0:
+                return False
+            apply_relocate(data, state, (np.int64(i), np.int64(i), a, b))
     return True
 
 
@@ -289,7 +342,7 @@ def insert(data, guide, state, i):
 def greedy(data, guide, state):
     """Insert customers, those with great demands first, each where it is worth most; then local search.
 
-    Where vehicles are limited and one finds no room, local search begins with the packing that is known.
+    Where one finds no room, or nobody to go with who must, local search begins with the packing that is known.
     """
     n, whole = len(state.next) - 1, True
     state.next[0] = 0
@@ -298,7 +351,7 @@ def greedy(data, guide, state):
     prepare(data, guide, 1.0, state)
     for k in range(n):
         whole = whole and insert(data, guide, state, np.int64(data.order[k]))
-    if not whole:
+    if not (whole and join(data, guide, state)):
         for i in range(n + 1):
             state.next[i] = data.packing[i]
         prepare(data, guide, 1.0, state)
@@ -324,6 +377,9 @@ class CVRP(RoutingProblem):
         Of every vehicle.
     vehicles : int, optional
         How many routes there may be; as many as customers by default. Where that is tight, not every solution may be reached.
+    singles : bool
+        May a route have a single customer? Models with 0/1 variables for undirected edges, such as PyEPO's, have none: where labels
+        or decisions come from them, say False, so that chains do not visit what those never choose.
     distances : (n+1, n+1), optional
         Moves draw customers near each other by these; all alike by default. They are no part of the objective.
     beta : float
@@ -352,6 +408,7 @@ class CVRP(RoutingProblem):
         capacity: float,
         vehicles: int | None = None,
         *,
+        singles: bool = True,
         distances: Arrays | None = None,
         beta: float = BETA,
         moves: Sequence[str] = tuple(EDGE_MOVES),
@@ -361,7 +418,10 @@ class CVRP(RoutingProblem):
         n = len(wanted)
         for i in np.flatnonzero(wanted > capacity)[:1]:
             raise ValueError(f"demands must be at most the capacity {capacity:g}, got {wanted[i]:g} for customer {i + 1}.")
-        fleet = n if vehicles is None else min(integer_in(vehicles, "vehicles", 1, MOST), n)
+        least = 1 if flag(singles, "singles") else 2
+        if n < least:
+            raise ValueError("singles must be True where there is a single customer, got False.")
+        fleet = n // least if vehicles is None else min(integer_in(vehicles, "vehicles", 1, MOST), n // least)
         if wanted.sum() > fleet * capacity * (1.0 + 1e-12):
             raise ValueError(
                 f"demands must be at most {fleet * capacity:g} in all, the capacity of {fleet} vehicles, got {wanted.sum():g}."
@@ -383,11 +443,11 @@ class CVRP(RoutingProblem):
             others = [[j for j in range(1, n + 1) if j != i] for i in range(n + 1)]
             others[0] = others[0][: n - 1]
             data = data._replace(near=np.array(others, np.int32).reshape(n + 1, n - 1))
-        routes = pack(self.instance.demands[1:], self.instance.capacity, fleet)
+        routes = pack(self.instance.demands[1:], self.instance.capacity, fleet, least)
         order = 1 + np.argsort(-wanted, kind="stable")
         packing = encode(routes, n)
         super().__init__(
-            Data(*data, packing, order.astype(np.int32)),
+            Data(*data, packing, order.astype(np.int32), least),
             _state(packing),
             weighted([EDGE_MOVES[m] for m in choices(moves, "moves", tuple(EDGE_MOVES))], shares, "shares"),
             n * (n + 1) // 2,
@@ -398,7 +458,7 @@ class CVRP(RoutingProblem):
             uniform=False,
             greedy=greedy,
             improve=improve,
-            states=Plans(data),
+            states=Plans(data, least),
             name=f"CVRP({n} customers)",
         )
 
@@ -435,6 +495,9 @@ class CVRP(RoutingProblem):
     def describe(self, solution: np.ndarray) -> dict[str, Any]:
         return {"routes": self.routes(solution)}
 
+    def _broken(self, route: Sequence[int]) -> str:
+        return super()._broken(route) or ("has a single customer" if len(route) < self.data.least else "")
+
 
 def _demands(value: Any) -> np.ndarray:
     array = array_of(value, "demands")
@@ -446,8 +509,8 @@ def _demands(value: Any) -> np.ndarray:
     return array
 
 
-def pack(demands: np.ndarray, capacity: float, fleet: int) -> list[list[int]]:
-    """Customers 1..n in at most so many routes: first fit with great demands first, else a search with a limit."""
+def pack(demands: np.ndarray, capacity: float, fleet: int, least: int = 1) -> list[list[int]]:
+    """Customers 1..n in at most so many routes, in each so many at least: first fit, great demands first, else a limited search."""
     n = len(demands)
     if fleet >= n:
         return [[i] for i in range(1, n + 1)]
@@ -461,25 +524,37 @@ def pack(demands: np.ndarray, capacity: float, fleet: int) -> list[list[int]]:
         routes[k].append(int(i) + 1)
         room[k] -= demands[i]
     else:
-        return [route for route in routes if route]
-    found = _pack_all(demands, capacity, fleet, order.tolist())
+        if enough(routes, least):
+            return [route for route in routes if route]
+    found = _pack_all(demands, capacity, fleet, order.tolist(), least)
     if found is None:
-        raise ValueError(f"vehicles must be enough for a plan that serves all customers, got {fleet}, for which none was found.")
+        together = "" if least < 2 else ", none of them alone"
+        raise ValueError(
+            f"vehicles must be enough for a plan that serves all customers{together}, got {fleet}, for which none was found."
+        )
     return found
 
 
-def _pack_all(demands: np.ndarray, capacity: float, fleet: int, order: list[int]) -> list[list[int]] | None:
+def enough(routes: list[list[int]], least: int) -> bool:
+    """Has every route that is used so many customers?"""
+    return all(not route or len(route) >= least for route in routes)
+
+
+def _pack_all(demands: np.ndarray, capacity: float, fleet: int, order: list[int], fewest: int) -> list[list[int]] | None:
     """Depth first: the greatest demand goes to each of the vehicles with different room in turn, the fullest first."""
     routes: list[list[int]] = [[] for _ in range(fleet)]
     room, spare, nodes = [float(capacity)] * fleet, capacity * fleet - float(demands.sum()), 0
     tried: list[list[int]] = []
     while True:
         at = len(tried)
-        if at == len(order):
+        if at < len(order):
+            wanted = demands[order[at]]
+            ways = sorted({room[k]: k for k in range(fleet) if wanted <= room[k]}.items(), reverse=True)
+            tried.append([k for _, k in ways])
+        elif enough(routes, fewest):
             return [route for route in routes if route]
-        wanted = demands[order[at]]
-        ways = sorted({room[k]: k for k in range(fleet) if wanted <= room[k]}.items(), reverse=True)
-        tried.append([k for _, k in ways])
+        else:
+            tried.append([])
         while True:
             nodes += 1
             if nodes > NODES:

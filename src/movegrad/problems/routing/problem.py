@@ -156,7 +156,7 @@ class RoutingProblem(Problem):
             False also for what is no plan at all.
         """
         try:
-            return bool(pure(contains)(self.data, self._decode(routes, "routes")))
+            return bool(pure(self.functions.contains)(self.data, self._decode(routes, "routes")))
         except ValueError:
             return False
 
@@ -404,6 +404,7 @@ class Plans:
     """Lists all sets of routes of a small instance: each request in turn goes unserved or into a route with some that are left."""
 
     data: Data
+    least: int = 1  # stops of a route
 
     def __call__(self) -> Iterator[np.ndarray]:
         n = len(self.data.must) - 1
@@ -445,7 +446,7 @@ class Plans:
                     yield from begun((*route, b), later, load + data.demand[b], length)
 
         least = int(data.must.sum()) if data.fleet == 1 else 1
-        for length in range(max(least, 1), len(stops) + 1):
+        for length in range(max(least, self.least), len(stops) + 1):
             none = True
             for route, ends in begun((), data.opens[0], 0.0, length):
                 none = False
