@@ -1,6 +1,6 @@
 """The arena: oracles against brute force, rivals against their definitions, the clock, verdicts, and a run that is resumed."""
 
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
@@ -15,13 +15,14 @@ import movegrad as mg
 from experiments.arena import assignment, icon, paths, prices, report, summary, vertices
 from experiments.arena.board import Board, Examples, Linear, Relaxation
 from experiments.arena.cache import kept
-from experiments.arena.cones import binding_normals, project
+from experiments.arena.cones import Cone, binding_normals
 from experiments.arena.methods import METHODS, Method, decomposition, spo, values
 from experiments.arena.oracles import Annealer, Filling, Highs, Packing
 from experiments.arena.pivots import adjacent
 from experiments.arena.routes import Routes
 from experiments.arena.runs import row, too_slow
 from experiments.arena.study import DATA, OURS, RIVALS, STUDY, Settings
+from experiments.arena.tours import edge_normals, full, pieces
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.arena.vertices import Vertices, program
 from experiments.framework import main
@@ -144,7 +145,8 @@ def gradient(loss, theta: np.ndarray, index: np.ndarray) -> np.ndarray:
     return predicted.grad.numpy()
 
 
-def test_spo_is_that_of_pyepo():
+def pyepo_model():
+    """The knapsack of the small board as a model of PyEPO."""
     import pyepo
     from pyepo.model.opt import optModel
 
@@ -163,6 +165,29 @@ def test_spo_is_that_of_pyepo():
             y = Packing(WEIGHTS, CAPACITY)(self.cost[None])[0]
             return y, float(self.cost @ y)
 
+    return Model()
+
+
+def test_cave_is_that_of_pyepo():
+    """Where its solver is stopped early the point depends on how the program is written: it must be PyEPO's."""
+    import pyepo
+
+    board, index = small_board(), np.arange(6)
+    theta = np.random.default_rng(4).uniform(-3, 10, (6, 5))
+    ours = gradient(METHODS["cave"].make(board, 0, inner=True), theta, index)
+    predicted = torch.tensor(theta, dtype=torch.float32, requires_grad=True)
+    normals = binding_normals(board)[:6]
+    padded = torch.zeros(6, max(map(len, normals)), 5)
+    for rows, found in zip(padded, normals, strict=True):
+        rows[: len(found)] = torch.from_numpy(found)
+    pyepo.func.coneAlignedCosine(pyepo_model())(predicted, padded).backward()
+    assert np.abs(ours).max() > 1e-3
+    np.testing.assert_allclose(ours, predicted.grad.numpy(), atol=1e-6)
+
+
+def test_spo_is_that_of_pyepo():
+    import pyepo
+
     board, index = small_board(), np.arange(6)
     theta = np.random.default_rng(4).uniform(1, 10, (6, 5))
     ours = gradient(spo(board, 0, "exact"), theta, index)
@@ -170,7 +195,7 @@ def test_spo_is_that_of_pyepo():
     truth = (
         torch.tensor(a, dtype=torch.float32) for a in (board.train.theta[index], board.labels[index], board.train.best[index, None])
     )
-    pyepo.func.SPOPlus(Model())(predicted, *truth).backward()
+    pyepo.func.SPOPlus(pyepo_model())(predicted, *truth).backward()
     np.testing.assert_allclose(ours, predicted.grad.numpy(), atol=1e-6)
 
 
@@ -222,9 +247,47 @@ def test_a_true_cost_lies_in_the_cone_of_its_path():
     normals = binding_normals(board)
     for i in range(5):
         theta = board.train.theta[i]
-        np.testing.assert_allclose(project(normals[i], theta, inner=False), theta, atol=1e-6 * np.abs(theta).max())
-        wrong = project(normals[i], -theta, inner=False)
+        np.testing.assert_allclose(Cone(normals[i]).project(theta, inner=False), theta, atol=1e-6 * np.abs(theta).max())
+        wrong = Cone(normals[i]).project(-theta, inner=False)
         assert np.linalg.norm(wrong + theta) > 0.01 * np.linalg.norm(theta)
+
+
+def plans_of(customers, demands, capacity, vehicles, least):
+    """Edges (0/1) of all plans, by listing routes: nothing of the arena in it."""
+    order = {(i, j): k for k, (i, j) in enumerate((i, j) for j in range(1, customers + 1) for i in range(j))}
+    out = []
+
+    def extend(left, routes):
+        if not left:
+            edges = np.zeros(len(order))
+            for route in routes:
+                for a, b in pairwise([0, *route, 0]):
+                    edges[order[min(a, b), max(a, b)]] += 1
+            out.append(edges)
+        if left and len(routes) < vehicles:
+            for size in range(least, len(left) + 1):
+                for others in permutations(left[1:], size - 1):
+                    for at in range(size):  # the first one that is left, anywhere in the route
+                        route = [*others[:at], left[0], *others[at:]]
+                        if demands[np.array(route) - 1].sum() <= capacity:
+                            extend([i for i in left if i not in route], [*routes, route])
+
+    extend(list(range(1, customers + 1)), [])
+    return np.unique(out, axis=0)
+
+
+@pytest.mark.parametrize("vehicles", [2, 3])
+@pytest.mark.parametrize("cuts", [False, True])
+def test_a_cone_of_a_plan_holds_no_cost_for_which_it_is_not_best(vehicles, cuts):
+    """A sum of the normals prefers the label to every other plan; the depot is no equation where not all vehicles leave it."""
+    demands = np.array([14.0, 9.0, 12.0, 8.0, 6.0])  # 49 of 30 for each: two routes or three
+    problem, every = mg.problems.CVRP(demands, 30, vehicles, singles=False), plans_of(5, demands, 30.0, vehicles, 2)
+    rng = np.random.default_rng(0)
+    for label in every[rng.choice(len(every), 5, replace=False)]:
+        plan = problem.routes(next(y for y in problem.states() if np.array_equal(problem.statistic(y[None])[0], label)))
+        inside = pieces(plan) if cuts else [route for route in plan if len(route) > 1]
+        normals = edge_normals(6, label, inside + full(plan, demands), vehicles)
+        assert ((every - label) @ normals.T).max() < 1e-9
 
 
 def test_adjacent_vertices_are_feasible_and_no_better():

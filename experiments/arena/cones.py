@@ -1,10 +1,12 @@
 """The geometry of a relaxation at a label: normals of what binds there, and vertices one pivot away."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import nnls
+from scipy.sparse import csc_matrix, identity, triu
 from torch import Tensor
 
 from experiments.arena.board import Board
@@ -16,39 +18,52 @@ ITERATIONS = 3  # of the interior-point solver, for a projection inside the cone
 def binding_normals(board: Board, cuts: bool = True) -> list[np.ndarray]:
     """For each label the outward normals (K, d) of the constraints and bounds that bind there; of an equation, both signs.
 
-    ``cuts``: where a solver would add some, all that bind, or none.
+    ``cuts``: where a solver would add some, those that bind, or none.
     """
     given = board.extra.get("normals")
     if given is not None:
         return given(cuts)
     relaxation = board.relaxation
     assert relaxation is not None
-    rows, identity = [], np.eye(board.size)
+    rows, unit = [], np.eye(board.size)
     upper = None if relaxation.A is None else (relaxation.A.toarray(), np.asarray(relaxation.b))
     equal = np.empty((0, board.size)) if relaxation.E is None else relaxation.E.toarray()
     for y in board.labels:
-        parts = [equal, -equal, -identity[y < TOLERANCE], identity[y > relaxation.upper - TOLERANCE]]
+        parts = [equal, -equal, -unit[y < TOLERANCE], unit[y > relaxation.upper - TOLERANCE]]
         if upper is not None:
             parts.append(upper[0][upper[1] - upper[0] @ y < TOLERANCE * np.maximum(1.0, np.abs(upper[1]))])
         rows.append(np.concatenate(parts))
     return rows
 
 
-def project(normals: np.ndarray, y: np.ndarray, inner: bool) -> np.ndarray:
-    """The point of the cone {λ A, λ ≥ 0} next to y; or one inside it, by an interior-point solver that is stopped early."""
-    if not inner:
-        return nnls(normals.T, y)[0] @ normals
-    import clarabel
-    from scipy.sparse import csc_matrix
+class Cone:
+    """{λ A, λ ≥ 0}, to project on again and again."""
 
-    k, d = normals.shape
-    quadratic = csc_matrix((np.ones(d), (np.arange(k, k + d), np.arange(k, k + d))), (k + d, k + d))  # ½‖p‖² − ⟨y, p⟩, p = λ A
-    rows = csc_matrix(np.block([[normals.T, -np.eye(d)], [-np.eye(k), np.zeros((k, d))]]))
-    settings: Any = clarabel.DefaultSettings()
-    settings.verbose, settings.max_iter = False, ITERATIONS
-    cones = [clarabel.ZeroConeT(d), clarabel.NonnegativeConeT(k)]
-    found = clarabel.DefaultSolver(quadratic, np.concatenate([np.zeros(k), -y]), rows, np.zeros(d + k), cones, settings).solve()
-    return np.array(found.x[k:])
+    def __init__(self, normals: np.ndarray) -> None:
+        self.normals = normals.astype(float)
+
+    @cached_property
+    def quadratic(self) -> csc_matrix:
+        """Of ‖λ A − y‖², the upper triangle."""
+        return csc_matrix(triu(csc_matrix(2.0 * self.normals @ self.normals.T)))
+
+    def project(self, y: np.ndarray, inner: bool) -> np.ndarray:
+        """The point next to y; or one inside, by an interior-point solver that is stopped early, set up as PyEPO sets it up.
+
+        Where it is after three iterations depends on how the program is written: with other variables it is no point to learn from.
+        """
+        if not inner:
+            return nnls(self.normals.T, y)[0] @ self.normals
+        import clarabel
+
+        k = len(self.normals)
+        settings: Any = clarabel.DefaultSettings()
+        settings.verbose, settings.max_iter, settings.max_threads = False, ITERATIONS, 1
+        settings.presolve_enable = settings.equilibrate_enable = False
+        linear, positive = -2.0 * self.normals @ y, [clarabel.NonnegativeConeT(k)]
+        minus = csc_matrix(-identity(k))
+        found = clarabel.DefaultSolver(self.quadratic, linear, minus, np.zeros(k), positive, settings).solve()
+        return np.array(found.x) @ self.normals
 
 
 def neighbors(board: Board) -> tuple[list[Tensor], np.ndarray]:

@@ -16,7 +16,7 @@ from torch import Tensor
 import movegrad as mg
 import movegrad.torch
 from experiments.arena.board import Board, tensor
-from experiments.arena.cones import binding_normals, neighbors, project
+from experiments.arena.cones import Cone, binding_normals, neighbors
 from experiments.arena.oracles import Packing
 from experiments.arena.train import Config, Loss
 
@@ -294,12 +294,12 @@ def pairwise(board: Board, seed: int, ratio: float, oracle: str, margin: float) 
 def cave(board: Board, seed: int, inner: bool, cuts: bool = True) -> Loss:
     """1 − cos of θ and its projection on the cone of what is binding at the label (inner: stopped after three iterations).
 
-    ``cuts``: with those of tours and plans, or without them, which takes a tenth of the time; a solver adds some of them.
+    ``cuts``: with those of tours and plans, or without them, which takes less time; a solver adds some of them.
     """
-    normals = binding_normals(board, cuts)
+    cones = [Cone(normals) for normals in binding_normals(board, cuts)]
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
-        target = tensor(np.array([project(normals[i], y, inner) for i, y in zip(index, values(predicted), strict=True)]))
+        target = tensor(np.array([cones[i].project(y, inner) for i, y in zip(index, values(predicted), strict=True)]))
         return (1.0 - torch.nn.functional.cosine_similarity(predicted, target)).mean()
 
     return at

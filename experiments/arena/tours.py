@@ -1,5 +1,6 @@
 """Tours and routes with learned edge costs, by PyEPO's generator and notebooks: TSP-20, TSP-50, CVRP-20, and CVRP-100."""
 
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from time import process_time
@@ -43,40 +44,45 @@ def triangle(n: int) -> np.ndarray:
     return entry
 
 
-def sets_that_bind(paths: list[list[int]]) -> list[list[int]]:
-    """Consecutive pieces of the paths, of two nodes or more: the tour leaves and enters each exactly once."""
+def pieces(paths: list[list[int]]) -> list[list[int]]:
+    """Consecutive ones of the paths, of two nodes or more: the tour leaves and enters each exactly once."""
     return [path[a:b] for path in paths for a in range(len(path)) for b in range(a + 2, len(path) + 1)]
 
 
-def edge_normals(n: int, label: np.ndarray, paths: list[list[int]]) -> np.ndarray:
-    """Outward normals at a tour or plan: degrees (both signs), bounds, and the cuts x(δ(S)) ≥ 2 of its pieces, if it has any."""
-    order = [(i, j) for j in range(1, n) for i in range(j)]
-    ends = np.array(order)
+def full(routes: list[list[int]], demands: np.ndarray) -> list[list[int]]:
+    """What several of the routes serve together, where fewer vehicles would not do."""
+    several = (some for k in range(2, len(routes) + 1) for some in combinations(routes, k))
+    served = ((len(some), [i for route in some for i in route]) for some in several)
+    return [nodes for k, nodes in served if np.ceil(demands[np.array(nodes) - 1].sum() / CAPACITY) == k]
+
+
+def edge_normals(n: int, label: np.ndarray, inside: list[list[int]], vehicles: int | None = None) -> np.ndarray:
+    """Outward normals at a tour, or at a plan where there are so many vehicles.
+
+    Degrees (both signs; of the depot one, if all vehicles leave it), bounds, and the cuts x(E(S)) ≤ |S| − k of these sets.
+    """
+    ends = np.array([(i, j) for j in range(1, n) for i in range(j)])
     degree = np.array([(ends == v).any(1) for v in range(n)], float)
-    cuts = []
-    for piece in sets_that_bind(paths):
-        inside = np.zeros(n, bool)
-        inside[piece] = True
-        cuts.append(-(inside[ends[:, 0]] != inside[ends[:, 1]]).astype(float))
-    identity = np.eye(len(order))
-    used = label > 0.5
-    return np.concatenate([degree, -degree, -identity[~used], identity[used], np.array(cuts).reshape(-1, len(order))])
+    customers, depot = (degree, degree[:0]) if vehicles is None else (degree[1:], degree[:1])
+    if vehicles is not None and depot @ label < 2 * vehicles:
+        depot = depot[:0]
+    cuts = np.array([np.isin(ends, nodes).all(1) for nodes in inside], float).reshape(-1, len(ends))
+    unit, used = np.eye(len(ends)), label > 0.5
+    return np.concatenate([customers, -customers, depot, -unit[~used], unit[used], cuts])
 
 
 def board_of(
     name: str, problem: mg.problems.TSP | mg.problems.CVRP, data: tuple[np.ndarray, np.ndarray], found: np.ndarray, test: int,
     rate: float, oracles: dict[str, Oracle], decide: Oracle, validate: Oracle, valid: int = 50,
+    normals: Callable[[np.ndarray, np.ndarray, bool], np.ndarray] | None = None,
 ) -> Board:  # fmt: skip
-    """Those before the test examples validate; ``found`` are the best solutions of all."""
+    """Those before the test examples validate; ``found`` are the best solutions of all. ``normals``: at one, cuts or no cuts."""
     (x, theta), edges = data, problem.statistic(found)
     train = len(x) - test - valid
     learned, chosen, judged = divided(x, theta, edges, train, valid, test)
 
-    def normals(cuts: bool) -> list[np.ndarray]:
-        n = round((1 + np.sqrt(1 + 8 * theta.shape[1])) / 2)
-        plans = [problem.decode(y) if cuts else [] for y in found[:train]]
-        routes = [plan if isinstance(problem, mg.problems.CVRP) else [plan] for plan in plans]
-        return [edge_normals(n, label, paths) for label, paths in zip(edges, routes, strict=False)]
+    def at_labels(cuts: bool) -> list[np.ndarray]:
+        return [normals(y, label, cuts) for y, label in zip(found[:train], edges, strict=False)]
 
     return Board(
         name=name,
@@ -91,7 +97,7 @@ def board_of(
         validate=validate,
         oracles=oracles,
         rate=rate,
-        extra={"normals": normals},
+        extra={} if normals is None else {"normals": at_labels},
     )
 
 
@@ -103,7 +109,12 @@ def tsp(n: int, seed: int, cache: Path) -> Board:
     data = examples_of(n, 1000, 100, 10, seed)
     edges = kept(cache / f"tsp-{n}-{seed}.npz", "edges", data[1], lambda: oracle(data[1]).astype(np.uint8))
     found = np.array([problem.encode(tour) for tour in tours(edges.astype(float), triangle_edges(n), n, "edges").tolist()])
-    return board_of(f"TSP-{n}", problem, data, found, 100, 1e-2, {"exact": oracle}, oracle, Annealer(problem, 1000 * n))
+
+    def normals(tour: np.ndarray, label: np.ndarray, cuts: bool) -> np.ndarray:
+        return edge_normals(n, label, pieces([problem.decode(tour)]) if cuts else [])
+
+    validate = Annealer(problem, 1000 * n)
+    return board_of(f"TSP-{n}", problem, data, found, 100, 1e-2, {"exact": oracle}, oracle, validate, normals=normals)
 
 
 class Plans:
@@ -124,13 +135,13 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
     """The notebook's CVRP-20: 5 vehicles with capacity 30, demands U(0, 10); 10 features, degree 4, noise ½; Adam with 0.05.
 
     1100 examples as there, of which the last 100 test and the 50 before them validate. PyEPO's model has no routes of a single
-    customer, nor has the oracle here, with which Gurobi agrees where it ends (``main``).
-    Chains of ours may visit such routes in training, and are judged by decisions without them. With more customers no solver proves
-    anything in time: labels (10⁷ steps) and decisions (10⁶) of 200 examples, 20 to validate and 40 to test, are ``mg.solve``'s.
+    customer, nor has the oracle here, with which Gurobi agrees where it ends (``main``), nor have chains of ours. With more
+    customers no solver proves anything in time: labels (10⁷ steps) and decisions (10⁶) of 200 examples, 20 to validate and 40 to
+    test, are ``mg.solve``'s, and all routes are allowed.
     """
     np.random.seed(seed)
     demands, vehicles = np.random.rand(customers) * 10, VEHICLES * customers // 20
-    problem = mg.problems.CVRP(demands, CAPACITY, vehicles)
+    problem = mg.problems.CVRP(demands, CAPACITY, vehicles, singles=customers > 20)
     if customers > 20:
         data = examples_of(customers + 1, 160, 40, 10, seed)
         labels, decide, validate = (Annealer(problem, steps * customers) for steps in (100_000, 10_000, 3_000))
@@ -140,7 +151,14 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
     exact = Plans(problem, Routes(demands, CAPACITY, vehicles, least=2))
     data = examples_of(customers + 1, 1000, 100, 10, seed)
     found = kept(cache / f"cvrp-{customers}-{seed}.npz", "routes", data[1], lambda: exact.solutions(data[1]))
-    return board_of(f"CVRP-{customers}", problem, data, found, 100, 5e-2, {"exact": exact}, exact, Annealer(problem, 40_000))
+
+    def normals(plan: np.ndarray, label: np.ndarray, cuts: bool) -> np.ndarray:
+        routes = problem.decode(plan)
+        inside = pieces(routes) if cuts else [route for route in routes if len(route) > 1]
+        return edge_normals(customers + 1, label, inside + full(routes, demands), vehicles)
+
+    validate = Annealer(problem, 40_000)
+    return board_of(f"CVRP-{customers}", problem, data, found, 100, 5e-2, {"exact": exact}, exact, validate, normals=normals)
 
 
 def compare(count: int = 300, limit: float = 20.0) -> str:

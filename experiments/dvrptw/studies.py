@@ -119,8 +119,8 @@ def by_choice(size: Size) -> list[LayerSettings]:
     out = []
     for ms in size.choice:
         for sigma, t in zip(size.sigmas, size.choice_temperatures, strict=True):
-            out += [LayerSettings(kind, ms, sigma=sigma) for kind in ("pfy", "pfy-warm")]
-            out += [LayerSettings(kind, ms, temperature=t) for kind in ("target", "heuristic")]
+            out += [LayerSettings(kind, ms, sigma=sigma) for kind in ("pfy", "pfy-warm") if kind in size.kinds]
+            out += [LayerSettings(kind, ms, temperature=t) for kind in ("target", "heuristic") if kind in size.kinds]
     return out
 
 

@@ -50,7 +50,9 @@ def own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ms", type=float, nargs="+", default=None, help="budgets of the part budget; of the command train, the first"
     )
-    parser.add_argument("--kinds", nargs="+", default=None, help="layers of the part budget; of the command train, the first")
+    parser.add_argument(
+        "--kinds", nargs="+", default=None, help="layers of parts budget and choice; of the command train, the first"
+    )
     parser.add_argument("--steps", type=int, default=None, help="K where it is not studied; of the command train instead of --ms")
     parser.add_argument("--temperature", type=float, default=100.0, help="of the command train")
     parser.add_argument("--chains", type=int, default=1, help="that are averaged, of the command train")
