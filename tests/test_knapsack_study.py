@@ -11,9 +11,11 @@ pytest.importorskip("pyepo")
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
+from rich.table import Table
+
 import movegrad as mg
 from experiments.framework import main, run_part
-from experiments.knapsack import ablation, benchmark, data, floor, methods, runs, solve, sweep, tune
+from experiments.knapsack import ablation, benchmark, data, floor, methods, runs, sets, solve, sweep, tune
 from experiments.knapsack.runs import Choice
 from experiments.knapsack.settings import QUICK, Data, Limited, Size, Sweep, Training
 from experiments.knapsack.solvers import Pool, make_solver
@@ -86,6 +88,19 @@ def test_other_parts_run(bench, tmp_path, monkeypatch):
     assert swept == [(0.1, "ours"), (1.0, "ours"), (1.0, "ours-spo")]
     assert [row["limit_ms"] for row in rows.values() if row["table"] == "gap"] == [0.1, 1.0]
     assert {"sweep.png", "sweep_1ms.png", "tuned.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_several_data_sets_are_compared_by_seed_and_set(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(sets, "TUNED", dict.fromkeys(("ours-3000", "mse"), methods.Schedule(2, 2.5e-3)))
+    shown = []
+    rows = run_part(sets.part(bench, Choice(("ours-3000", "mse"), (0, 1)), (5, 6)), tmp_path, show=shown.append)
+    assert {(r["data"], r["method"], r["seed"]) for r in rows.values()} == set(product((5, 6), ("ours-3000", "mse"), (0, 1)))
+    ours, other = ([r for r in rows.values() if r["method"] == name] for name in ("ours-3000", "mse"))
+    assert len({r["test"] for r in ours}) == 4  # data sets differ, and seeds
+    found = [[a["test"] - b["test"] for a, b in zip(ours, other, strict=True) if a["seed"] == seed] for seed in (0, 1)]
+    assert sets.difference(ours, other) == paired(np.array(found))
+    assert sets.difference(ours[:1], other[1:]).mean != sets.difference(ours[:1], other[1:]).mean  # nothing in common
+    assert [t.row_count for t in shown if isinstance(t, Table)] == [2, 1]
 
 
 def test_the_ablation_compares_over_seeds_and_instances(bench, tmp_path):
