@@ -199,6 +199,7 @@ def test_a_single_customer_is_told():
         (lambda: CVRP([1], 1, singles=False), r"singles must be True where there is a single customer, got False\."),
         (lambda: CVRP([3, 1, 1, 1], 3, singles=False), r"vehicles must be enough .*, none of them alone, got 2, for which"),
         (lambda: CVRP([1, 1], 3, singles="no"), r"singles must be"),
+        (lambda: CVRP([3, 2, 4], 6, singles=False), r"the capacity of 1 vehicles with two customers or more each, got 9\."),
         (lambda: CVRP([1], 1, 0), r"vehicles must be .*1.*, got 0\."),
         (lambda: CVRP([1], 1, distances=np.ones((1, 1))), r"distances must have two last axes of 2 entries, got shape \(1, 1\)\."),
         (lambda: CVRP([1], 1, moves=["serve/remove"]), r"moves must be one of .*, got 'serve/remove'\."),

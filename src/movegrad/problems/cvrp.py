@@ -423,9 +423,9 @@ class CVRP(RoutingProblem):
             raise ValueError("singles must be True where there is a single customer, got False.")
         fleet = n // least if vehicles is None else min(integer_in(vehicles, "vehicles", 1, MOST), n // least)
         if wanted.sum() > fleet * capacity * (1.0 + 1e-12):
-            raise ValueError(
-                f"demands must be at most {fleet * capacity:g} in all, the capacity of {fleet} vehicles, got {wanted.sum():g}."
-            )
+            fewer = "" if least < 2 else " with two customers or more each"
+            most = f"{fleet * capacity:g} in all, the capacity of {fleet} vehicles{fewer}"
+            raise ValueError(f"demands must be at most {most}, got {wanted.sum():g}.")
         near = None if distances is None else matrix_of(array_of(distances, "distances"), "distances", n + 1, diagonal=False)
         square = np.zeros((n + 1, n + 1))
         self.instance = Instance(
