@@ -14,12 +14,13 @@ from experiments.arena.study import OURS, RIVALS, Settings
 from experiments.framework import Rows
 from experiments.verdicts import Interval, paired, verdict
 
-DASHES = ("-", "--", (0, (8, 2)), "-.", ":", (0, (1, 1)))  # of ours
+DASHES = ("-", "--", (0, (8, 2)), "-.", ":", (0, (5, 1, 1, 1, 1, 1)))  # of ours
 COLORS = (  # of rivals, in their order: MSE grey, none red
     "#7f7f7f", "#ff7f0e", "#2ca02c", "#e8c11c", "#9467bd", "#8c564b", "#e377c2", "#1f77b4", "#98df8a", "#17becf", "#aec7e8",
     "#ffbb78", "#c5b0d5", "#c49c94", "#bcbd22", "#dbdb8d", "#9edae5",
 )  # fmt: skip
-TICKS = (1.0, 1.5, 2.0, 3.0)  # of the regret axis, in units of the best
+HIGHEST, LOWEST = 5.0, 1.3  # the top of the regret axis in units of the best, at most and at least
+TICKS = {1.8: (1.0, 1.1, 1.2, 1.3, 1.5), HIGHEST: (1.0, 1.5, 2.0, 3.0)}  # of it, by how high it is
 NOTHING = "nothing yet"  # no step has ended at that time, or nothing has been learned
 LEARNED = 0.9  # of the validation regret it began with: who has more has not learned
 
@@ -208,7 +209,7 @@ def panels(shown: list[tuple[str, Sequence[float], list[Entry]]], columns: int =
         [handles[m] for m in METHODS if m in handles],
         titles,
         loc="outside lower center",
-        ncols=2 * columns,
+        ncols=columns + 1,
         frameon=False,
         fontsize=8,
     )
@@ -235,22 +236,25 @@ def panel(axis: Any, title: str, marks: Sequence[float], found: list[Entry]) -> 
     by_method: dict[str, Entry] = {}
     for entry in sorted(found, key=lambda e: -e.validated(last)):
         by_method[entry.method] = entry
-    lines, lowest = {}, min(e.regrets(last).mean() for e in found) * 100.0
+    lines, lowest, highest = {}, min(e.regrets(last).mean() for e in found) * 100.0, 1.0
     for entry in by_method.values():
         times = [t for t in marks if entry.began(t)]
         if times:
             values = np.array([entry.regrets(t).mean(1) for t in times]) * 100.0
             lines[entry.method] = axis.plot(times, np.median(values, 1), **look(entry.method))[0]
+            highest = max(highest, np.median(values, 1).max() / lowest)
             axis.fill_between(times, values.min(1), values.max(1), color=lines[entry.method].get_color(), alpha=0.08, linewidth=0)
+    top = min(HIGHEST, max(LOWEST, 1.05 * highest))
+    factors = next(factors for limit, factors in TICKS.items() if top <= limit)
     axis.set(
         xscale="log",
         yscale="log",
         xlabel="processor seconds of training",
         ylabel="test regret, %",
-        ylim=(0.9 * lowest, 5.0 * lowest),
+        ylim=(0.93 * lowest, top * lowest),
     )
     axis.set_xticks(marks, [f"{t:g}" for t in marks])
-    axis.set_yticks([lowest * f for f in TICKS], [f"{lowest * f:.2g}" for f in TICKS])
+    axis.set_yticks([lowest * f for f in factors], [f"{lowest * f:.2g}" for f in factors])
     axis.minorticks_off()
     axis.set_title(title, fontsize=10)
     return lines
