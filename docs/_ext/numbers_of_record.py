@@ -184,6 +184,12 @@ def gap(layer: str, budget: str) -> str:
     return f"{row.split(' | ')[4]} %"
 
 
+def arena(file: str, row: str, seconds: int = 10) -> str:
+    """Test regret in the arena, of a method as it was tuned, in the mean over seeds and examples."""
+    regrets = load(f"experiments/arena/results/{file}.json")["rows"][row]["tuned"]["test"][str(seconds)]
+    return f"{100 * mean(mean(seed) for seed in regrets):.1f} %"
+
+
 def demo() -> str:
     """What the demo printed."""
     rows = [
@@ -211,6 +217,9 @@ NUMBERS = {
     "knapsack_long": within(50.0),
     "routing_steps": ", ".join(gap("chain from the target", f"K = {steps}") for steps in (10, 100, 1000)),
     "routing_improved": gap("chain from the improved target", "K = 1000"),
+    "arena_decisions": arena("larger/growth", "gap-10-0 ours-costs"),
+    "arena_both": arena("anchored/growth", "gap-10-0 ours-costs-anchored"),
+    "arena_squares": arena("larger/growth", "gap-10-0 mse"),
     "chain_table": chain(),
     "costs_table": costs(),
     "routing_table": routing(),
