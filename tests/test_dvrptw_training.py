@@ -551,3 +551,15 @@ def test_the_network_that_comes_with_the_study_plays_any_folder_better_than_gree
 def test_the_module_is_a_command():
     command = [sys.executable, "-m", "experiments.dvrptw", "--help"]
     assert "--engine" in subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def test_layers_that_are_chosen_on_validation_are_those_that_were_named():
+    def chosen(*words: str) -> list[LayerSettings]:
+        return studies.by_choice(bench_of(parsed(["--only", "choice", *words])).size)
+
+    kinds = {"pfy", "pfy-warm", "target", "heuristic"}
+    assert {layer.kind for layer in chosen()} == kinds
+    some = chosen("--kinds", "pfy-warm", "heuristic", "--sigmas", "1", "2", "3", "--temperatures", "4", "5", "6")
+    assert [(layer.kind, layer.sigma if layer.perturbed else layer.temperature) for layer in some] == [
+        ("pfy-warm", 1.0), ("heuristic", 4.0), ("pfy-warm", 2.0), ("heuristic", 5.0), ("pfy-warm", 3.0), ("heuristic", 6.0),
+    ]  # fmt: skip
