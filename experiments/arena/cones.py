@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.optimize import nnls
-from scipy.sparse import csc_matrix, identity, triu
+from scipy.sparse import csc_matrix, csr_matrix, identity, triu, vstack
 from torch import Tensor
 
 from experiments.arena.board import Board
@@ -15,37 +15,34 @@ TOLERANCE = 1e-7
 ITERATIONS = 3  # of the interior-point solver, for a projection inside the cone
 
 
-def binding_normals(board: Board, cuts: bool = True) -> list[np.ndarray]:
-    """For each label the outward normals (K, d) of the constraints and bounds that bind there; of an equation, both signs.
+def binding_normals(board: Board, i: int, cuts: bool = True) -> csr_matrix:
+    """At label i the outward normals (K, d) of the constraints and bounds that bind there; of an equation, both signs.
 
     ``cuts``: where a solver would add some, those that bind, or none.
     """
     given = board.extra.get("normals")
     if given is not None:
-        return given(cuts)
-    relaxation = board.relaxation
+        return given(i, cuts)
+    relaxation, y, unit = board.relaxation, board.labels[i], csr_matrix(identity(board.size))
     assert relaxation is not None
-    rows, unit = [], np.eye(board.size)
-    upper = None if relaxation.A is None else (relaxation.A.toarray(), np.asarray(relaxation.b))
-    equal = np.empty((0, board.size)) if relaxation.E is None else relaxation.E.toarray()
-    for y in board.labels:
-        parts = [equal, -equal, -unit[y < TOLERANCE], unit[y > relaxation.upper - TOLERANCE]]
-        if upper is not None:
-            parts.append(upper[0][upper[1] - upper[0] @ y < TOLERANCE * np.maximum(1.0, np.abs(upper[1]))])
-        rows.append(np.concatenate(parts))
-    return rows
+    parts = [-unit[y < TOLERANCE], unit[y > relaxation.upper - TOLERANCE]]
+    if relaxation.E is not None:
+        parts += [relaxation.E, -relaxation.E]
+    if relaxation.A is not None and relaxation.b is not None:
+        parts.append(relaxation.A[relaxation.b - relaxation.A @ y < TOLERANCE * np.maximum(1.0, np.abs(relaxation.b))])
+    return csr_matrix(vstack(parts))
 
 
 class Cone:
     """{λ A, λ ≥ 0}, to project on again and again."""
 
-    def __init__(self, normals: np.ndarray) -> None:
-        self.normals = normals.astype(float)
+    def __init__(self, normals: csr_matrix) -> None:
+        self.normals = normals
 
     @cached_property
     def quadratic(self) -> csc_matrix:
         """Of ‖λ A − y‖², the upper triangle."""
-        return csc_matrix(triu(csc_matrix(2.0 * self.normals @ self.normals.T)))
+        return csc_matrix(triu(2.0 * self.normals @ self.normals.T))
 
     def project(self, y: np.ndarray, inner: bool) -> np.ndarray:
         """The point next to y; or one inside, by an interior-point solver that is stopped early, set up as PyEPO sets it up.
@@ -53,17 +50,17 @@ class Cone:
         Where it is after three iterations depends on how the program is written: with other variables it is no point to learn from.
         """
         if not inner:
-            return nnls(self.normals.T, y)[0] @ self.normals
+            return self.normals.T @ nnls(self.normals.T.toarray(), y)[0]
         import clarabel
 
-        k = len(self.normals)
+        k = self.normals.shape[0]
         settings: Any = clarabel.DefaultSettings()
         settings.verbose, settings.max_iter, settings.max_threads = False, ITERATIONS, 1
         settings.presolve_enable = settings.equilibrate_enable = False
-        linear, positive = -2.0 * self.normals @ y, [clarabel.NonnegativeConeT(k)]
+        linear, positive = -2.0 * (self.normals @ y), [clarabel.NonnegativeConeT(k)]
         minus = csc_matrix(-identity(k))
         found = clarabel.DefaultSolver(self.quadratic, linear, minus, np.zeros(k), positive, settings).solve()
-        return np.array(found.x) @ self.normals
+        return self.normals.T @ np.array(found.x)
 
 
 def neighbors(board: Board) -> tuple[list[Tensor], np.ndarray]:

@@ -5,7 +5,7 @@ All losses are of θ, which is maximized. Where a rival is known by its gradient
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -296,10 +296,13 @@ def cave(board: Board, seed: int, inner: bool, cuts: bool = True) -> Loss:
 
     ``cuts``: with those of tours and plans, or without them, which takes less time; a solver adds some of them.
     """
-    cones = [Cone(normals) for normals in binding_normals(board, cuts)]
+
+    @cache
+    def cone(i: int) -> Cone:  # made where it is needed first: all of them may fill the memory
+        return Cone(binding_normals(board, i, cuts))
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
-        target = tensor(np.array([cones[i].project(y, inner) for i, y in zip(index, values(predicted), strict=True)]))
+        target = tensor(np.array([cone(int(i)).project(y, inner) for i, y in zip(index, values(predicted), strict=True)]))
         return (1.0 - torch.nn.functional.cosine_similarity(predicted, target)).mean()
 
     return at

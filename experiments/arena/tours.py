@@ -6,6 +6,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+from scipy.sparse import csr_matrix, identity, vstack
 
 import movegrad as mg
 from experiments.arena.board import Board, Linear, Oracle, divided
@@ -56,7 +57,7 @@ def full(routes: list[list[int]], demands: np.ndarray) -> list[list[int]]:
     return [nodes for k, nodes in served if np.ceil(demands[np.array(nodes) - 1].sum() / CAPACITY) == k]
 
 
-def edge_normals(n: int, label: np.ndarray, inside: list[list[int]], vehicles: int | None = None) -> np.ndarray:
+def edge_normals(n: int, label: np.ndarray, inside: list[list[int]], vehicles: int | None = None) -> csr_matrix:
     """Outward normals at a tour, or at a plan where there are so many vehicles.
 
     Degrees (both signs; of the depot one, if all vehicles leave it), bounds, and the cuts x(E(S)) ≤ |S| − k of these sets.
@@ -67,22 +68,19 @@ def edge_normals(n: int, label: np.ndarray, inside: list[list[int]], vehicles: i
     if vehicles is not None and depot @ label < 2 * vehicles:
         depot = depot[:0]
     cuts = np.array([np.isin(ends, nodes).all(1) for nodes in inside], float).reshape(-1, len(ends))
-    unit, used = np.eye(len(ends)), label > 0.5
-    return np.concatenate([customers, -customers, depot, -unit[~used], unit[used], cuts])
+    unit, used = csr_matrix(identity(len(ends))), label > 0.5
+    return csr_matrix(vstack([csr_matrix(np.concatenate([customers, -customers, depot, cuts])), -unit[~used], unit[used]]))
 
 
 def board_of(
     name: str, problem: mg.problems.TSP | mg.problems.CVRP, data: tuple[np.ndarray, np.ndarray], found: np.ndarray, test: int,
     rate: float, oracles: dict[str, Oracle], decide: Oracle, validate: Oracle, valid: int = 50,
-    normals: Callable[[np.ndarray, np.ndarray, bool], np.ndarray] | None = None,
+    normals: Callable[[np.ndarray, np.ndarray, bool], csr_matrix] | None = None,
 ) -> Board:  # fmt: skip
     """Those before the test examples validate; ``found`` are the best solutions of all. ``normals``: at one, cuts or no cuts."""
     (x, theta), edges = data, problem.statistic(found)
     train = len(x) - test - valid
     learned, chosen, judged = divided(x, theta, edges, train, valid, test)
-
-    def at_labels(cuts: bool) -> list[np.ndarray]:
-        return [normals(y, label, cuts) for y, label in zip(found[:train], edges, strict=False)]
 
     return Board(
         name=name,
@@ -97,7 +95,7 @@ def board_of(
         validate=validate,
         oracles=oracles,
         rate=rate,
-        extra={} if normals is None else {"normals": at_labels},
+        extra={} if normals is None else {"normals": lambda i, cuts: normals(found[i], edges[i], cuts)},
     )
 
 
@@ -110,7 +108,7 @@ def tsp(n: int, seed: int, cache: Path) -> Board:
     edges = kept(cache / f"tsp-{n}-{seed}.npz", "edges", data[1], lambda: oracle(data[1]).astype(np.uint8))
     found = np.array([problem.encode(tour) for tour in tours(edges.astype(float), triangle_edges(n), n, "edges").tolist()])
 
-    def normals(tour: np.ndarray, label: np.ndarray, cuts: bool) -> np.ndarray:
+    def normals(tour: np.ndarray, label: np.ndarray, cuts: bool) -> csr_matrix:
         return edge_normals(n, label, pieces([problem.decode(tour)]) if cuts else [])
 
     validate = Annealer(problem, 1000 * n)
@@ -152,7 +150,7 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
     data = examples_of(customers + 1, 1000, 100, 10, seed)
     found = kept(cache / f"cvrp-{customers}-{seed}.npz", "routes", data[1], lambda: exact.solutions(data[1]))
 
-    def normals(plan: np.ndarray, label: np.ndarray, cuts: bool) -> np.ndarray:
+    def normals(plan: np.ndarray, label: np.ndarray, cuts: bool) -> csr_matrix:
         routes = problem.decode(plan)
         inside = pieces(routes) if cuts else [route for route in routes if len(route) > 1]
         return edge_normals(customers + 1, label, inside + full(routes, demands), vehicles)
