@@ -156,6 +156,29 @@ def test_what_is_said_of_the_network_that_comes_with_the_study_is_what_its_days_
     assert "greedy 11.86 % (9.71 – 14.02) more" in page
 
 
+def test_what_is_said_of_busier_days_is_what_they_cost():
+    pytest.importorskip("torch_geometric")
+    pytest.importorskip("pyvrp")
+    from experiments.dvrptw.report import played_tables
+    from experiments.dvrptw.settings import Played
+    from experiments.framework import rebuilt
+    from experiments.store import read_record
+
+    record = read_record(ROOT / "experiments/dvrptw/results/busy/played.json")
+    (table,) = played_tables(22, rebuilt(Played, record.settings), record.rows)
+    assert str(table.title).startswith("22 days of 22 instances, 100 arrivals")
+    found = dict(zip(table.columns[0].cells, table.columns[2].cells, strict=True))
+    page = (ROOT / "experiments/dvrptw/README.md").read_text(encoding="utf-8")
+    for policy, word, said in (
+        ("mean", "undecided", "0.35 % more (−0.93 – +1.62)"),
+        ("network", "behind", "2.69 % (1.21 – 4.17) more"),
+        ("greedy", "behind", "10.68 % (8.96 – 12.40) more"),
+    ):
+        mean, low, high = (float(n.replace("−", "-")) for n in re.findall(r"[−+]?\d+\.\d+", said))
+        assert found[policy] == f"{mean:+.2f} ({low:+.2f} – {high:+.2f}): {word}"
+        assert " ".join(said.split()) in " ".join(page.split())
+
+
 @pytest.mark.parametrize(("folder", "days", "said"), [("test", 22, "1.46 % (0.41 – 2.52)"), ("new", 66, "1.87 % (0.34 – 3.40)")])
 def test_what_is_said_of_ten_networks_is_what_their_days_cost(folder, days, said):
     pytest.importorskip("torch_geometric")
