@@ -168,9 +168,9 @@ def load(folder: Path) -> PrizeModel | Ensemble:
         members = content.get("members")
         models = [PrizeModel(Architecture(**content["architecture"])) for _ in range(members or 1)]
     arrays = read_arrays(folder / "weights.npz", cure=RETRAIN)
-    if any(np.isnan(value).any() for value in arrays.values()):
-        raise Damaged(folder / "weights.npz", "its weights are no numbers", RETRAIN)
     with understood(folder / "weights.npz", RETRAIN):
+        if any(np.isnan(value).any() for value in arrays.values()):
+            raise Damaged(folder / "weights.npz", "its weights are no numbers", RETRAIN)
         for n, model in enumerate(models):
             own = {name: value if members is None else value[n] for name, value in arrays.items()}
             model.load_state_dict({name: torch.from_numpy(value) for name, value in own.items()})
