@@ -279,13 +279,15 @@ def plans_of(customers, demands, capacity, vehicles, least):
 @pytest.mark.parametrize("cuts", [False, True])
 def test_a_cone_of_a_plan_holds_no_cost_for_which_it_is_not_best(vehicles, cuts):
     """A sum of the normals prefers the label to every other plan; the depot is no equation where not all vehicles leave it."""
-    demands = np.array([14.0, 9.0, 12.0, 8.0, 6.0])  # 49 of 30 for each: two routes or three
-    problem, every = mg.problems.CVRP(demands, 30, vehicles, singles=False), plans_of(5, demands, 30.0, vehicles, 2)
-    rng = np.random.default_rng(0)
-    for label in every[rng.choice(len(every), 5, replace=False)]:
-        plan = problem.routes(next(y for y in problem.states() if np.array_equal(problem.statistic(y[None])[0], label)))
+    demands = np.array([14.0, 9.0, 12.0, 8.0, 6.0, 7.0])  # 56 of 30 for each: two routes or three
+    problem, every = mg.problems.CVRP(demands, 30, vehicles, singles=False), plans_of(6, demands, 30.0, vehicles, 2)
+    assert len({edges[[0, 1, 3, 6, 10, 15]].sum() for edges in every}) == vehicles - 1  # routes that leave the depot
+    states = np.array(list(problem.states()))
+    found = problem.statistic(states)
+    for label in every[np.random.default_rng(0).choice(len(every), 20, replace=False)]:
+        plan = problem.routes(states[(found == label).all(1)][0])
         inside = pieces(plan) if cuts else [route for route in plan if len(route) > 1]
-        normals = edge_normals(6, label, inside + full(plan, demands), vehicles)
+        normals = edge_normals(7, label, inside + full(plan, demands), vehicles)
         assert (normals @ (every - label).T).max() < 1e-9
 
 
