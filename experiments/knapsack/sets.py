@@ -22,6 +22,7 @@ from experiments.verdicts import Interval, paired, stated
 
 SEEDS = (0, 1, 2)  # of networks, if nobody says otherwise
 USUAL = ("ours-spo-3000", "ours-3000", "spo-lp", "mse")
+COLUMNS = ("first", "second", "test regret, first is", "time")  # of pairs
 
 
 def benches(bench: Bench, sets: tuple[int, ...]) -> dict[int, Bench]:
@@ -75,15 +76,12 @@ def tables(settings: Settings, rows: Rows) -> list[Table]:
         all_sets, spent = spread(found), seconds(float(np.mean([r["seconds_epoch"] for r in found])))
         half = f" ±{all_sets.half:.4f}" if np.isfinite(all_sets.half) else ""
         out.add_row(name, f"{all_sets.mean:.4f}{half}", spent, *(means.get(data, "–") for data in sets))
-    pairs = table("First − second, paired by seed and data set; time of an epoch of the second over the first's", *PAIR)
+    pairs = table("First − second, paired by seed and data set; time of an epoch of the second over the first's", *COLUMNS)
     for first in (name for name in runs if name.startswith("ours")):
         for second in (name for name in runs if not name.startswith("ours")):
             ratio = np.mean([r["seconds_epoch"] for r in runs[second]]) / np.mean([r["seconds_epoch"] for r in runs[first]])
             pairs.add_row(first, second, stated(difference(runs[first], runs[second]), digits=4), f"{ratio:.3g}×")
     return [out, pairs]
-
-
-PAIR = ("first", "second", "test regret, first is", "time")
 
 
 def figures(settings: Settings, rows: Rows) -> dict[str, Figure]:

@@ -132,10 +132,10 @@ def change_tails(data, state, move, m):
 @jit
 def feasible_tails(data, state, move):
     i, j = move
-    if data.least > 1:  # i or j would be alone, or nobody with what follows the other
-        before, ahead, behind, after = state.prev[i], state.prev[j], state.next[i], state.next[j]
-        if (before == 0 and after == 0) or (ahead == 0 and behind == 0):
-            return False
+    if data.least > 1 and (
+        (state.prev[i] == 0 and state.next[j] == 0) or (state.prev[j] == 0 and state.next[i] == 0)  # i alone, or j
+    ):
+        return False
     tail, other = load_of(state, state.route[i]) - state.load[i], load_of(state, state.route[j]) - state.load[j]
     return state.load[i] + other <= data.capacity and state.load[j] + tail <= data.capacity
 
@@ -192,10 +192,10 @@ def statistic(data, solution, out):
 def nobody_alone(data, solution):
     """Has every route as many customers as it must have?"""
     for i in range(1, len(solution)):
-        before = data.least < 2 or solution[i] != 0
+        in_company = data.least < 2 or solution[i] != 0
         for k in range(1, len(solution)):
-            before = before or solution[k] == i
-        if not before:
+            in_company = in_company or solution[k] == i
+        if not in_company:
             return False
     return True
 
