@@ -90,10 +90,11 @@ BLOCKS = blocks()
 
 
 @pytest.mark.parametrize("block", slow_but_for(lambda block: block.startswith("guides/index_and_time"), BLOCKS))
-def test_code_on_pages_runs(block, capsys):
+def test_code_on_pages_runs(block, capsys, tmp_path, monkeypatch):
     pytest.importorskip("torch")
     if "mg.plot" in BLOCKS[block]:
         pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)  # pictures that they save
     exec(compile(BLOCKS[block], block, "exec"), {"__name__": "page"})
 
 
