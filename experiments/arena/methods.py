@@ -229,6 +229,43 @@ def reinforce(board: Board, seed: int, oracle: str, samples: int, noise: float) 
     return at
 
 
+# --- the regret itself, after a convex loss -----------------------------------------------------------------------------------
+
+
+WARM_UP = 10  # epochs
+
+
+def after(board: Board, first: Loss, second: Loss) -> Loss:
+    """One loss for the first ``WARM_UP`` epochs, then another, which would not learn from a random model."""
+    seen = 0
+    few = np.arange(min(2, len(board.labels)))
+    second(tensor(board.train.theta[few]).requires_grad_(), few).backward()  # compiled before the clock begins
+
+    def at(predicted: Tensor, index: np.ndarray) -> Tensor:
+        nonlocal seen
+        seen += len(index)
+        return (first if seen <= WARM_UP * len(board.labels) else second)(predicted, index)
+
+    return at
+
+
+@method(f"{OURS}-regret", "movegrad, expected regret", default={"steps": 1000, "heat": 0.5}, heat=(0.2, 1.0))
+def expected_regret(board: Board, seed: int, steps: int, heat: float) -> Loss:
+    """Minus the true worth ⟨c, E T(Y)⟩ of the layer's output, through its Jacobian; before that the loss at 2θ − c."""
+    layer, theta = mg.torch.LocalSearchLayer(board.problem, steps, heat * board.scale, seed=seed), tensor(board.train.theta)
+
+    def regret(predicted: Tensor, index: np.ndarray) -> Tensor:
+        return -(layer(predicted, start=board.solutions[index]) * theta[index]).sum(1).mean()
+
+    return after(board, local_search(board, seed, steps, 0.5, costs=True), regret)
+
+
+@method("reinforce-spo", "score function after SPO+", "exact", default={"samples": 4, "noise": 0.1}, noise=(0.5, 2.0))
+def reinforce_after_spo(board: Board, seed: int, samples: int, noise: float) -> Loss:
+    """What :func:`expected_regret` is to ours, with an exact solver."""
+    return after(board, spo(board, seed, "exact"), reinforce(board, seed, "exact", samples, noise))
+
+
 # --- pools of solutions ------------------------------------------------------------------------------------------------------
 
 

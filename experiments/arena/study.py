@@ -61,8 +61,8 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
-OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step", "ours-costs-anchored")
-EXACT = ("spo", "pfy", "reinforce", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
+OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step", "ours-costs-anchored", "ours-regret")
+EXACT = ("spo", "pfy", "reinforce", "reinforce-spo", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
 WARM = ("spo-warm", "pfy-warm", "spo-warm-anchored")  # rivals whose solver is made of our moves
 RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
 RIVALS += ("spo-anchored", "spo-lp-anchored", "spo-warm-anchored")
@@ -119,7 +119,7 @@ def parts(options: argparse.Namespace) -> list[Part]:
             raise ValueError(f"--methods must name methods among {', '.join(OURS + RIVALS)}, got {name}.")
     must_be_positive(options, "limit", "seeds", "workers")
     limit = options.limit or (10.0 if options.full else 1.0)
-    times = (*(t for t in (0.3, 1.0, 3.0, 10.0, 60.0) if t < limit), limit)
+    times = (*(t for t in (0.3, 1.0, 3.0, 10.0, 60.0, 300.0) if t < limit), limit)
 
     def part(name: str) -> Part:
         chosen = (FULL if options.full else QUICK)[name]
