@@ -9,7 +9,8 @@ import pytest
 import movegrad as mg
 from movegrad.engine import pure
 from movegrad.problems import CVRP
-from movegrad.problems.cvrp import EDGE_MOVES, pack
+from movegrad.problems._packing import pack
+from movegrad.problems.cvrp import EDGE_MOVES
 from tests.slow import slow_but_for
 
 

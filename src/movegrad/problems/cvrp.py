@@ -19,6 +19,7 @@ from movegrad.engine import jit, outline
 from movegrad.problem import Jitted, Move
 from movegrad.problems._binary import weighted
 from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
+from movegrad.problems._packing import pack
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.moves import MOVES, apply_relocate, apply_serve
 from movegrad.problems.routing.problem import BETA, Plans, RoutingProblem, _data, _state, encode
@@ -27,7 +28,6 @@ from movegrad.problems.routing.state import ROUTES, SERVED, UNSERVED, load_of, p
 from movegrad.problems.routing.state import contains as is_plan
 
 ROUNDS = 50  # of local search over all customers, at most
-NODES = 200_000  # of the search for a packing, at most
 
 
 class Data(NamedTuple):
@@ -507,71 +507,3 @@ def _demands(value: Any) -> np.ndarray:
     if not (np.isfinite(array) & (array >= 0)).all():
         raise ValueError(f"demands must be finite and ≥ 0, got {array[~(np.isfinite(array) & (array >= 0))][0]} among its entries.")
     return array
-
-
-def pack(demands: np.ndarray, capacity: float, fleet: int, least: int = 1) -> list[list[int]]:
-    """Customers 1..n in at most so many routes, in each so many at least: first fit, great demands first, else a limited search."""
-    n = len(demands)
-    if fleet >= n:
-        return [[i] for i in range(1, n + 1)]
-    order = np.argsort(-demands, kind="stable")
-    routes: list[list[int]] = [[] for _ in range(fleet)]
-    room = [capacity] * fleet
-    for i in order:
-        k = next((k for k in range(fleet) if demands[i] <= room[k]), -1)
-        if k < 0:
-            break
-        routes[k].append(int(i) + 1)
-        room[k] -= demands[i]
-    else:
-        if enough(routes, least):
-            return [route for route in routes if route]
-    found = _pack_all(demands, capacity, fleet, order.tolist(), least)
-    if found is None:
-        together = "" if least < 2 else ", none of them alone"
-        raise ValueError(
-            f"vehicles must be enough for a plan that serves all customers{together}, got {fleet}, for which none was found."
-        )
-    return found
-
-
-def enough(routes: list[list[int]], least: int) -> bool:
-    """Has every route that is used so many customers?"""
-    return all(not route or len(route) >= least for route in routes)
-
-
-def _pack_all(demands: np.ndarray, capacity: float, fleet: int, order: list[int], fewest: int) -> list[list[int]] | None:
-    """Depth first: the greatest demand goes to each of the vehicles with different room in turn, the fullest first."""
-    routes: list[list[int]] = [[] for _ in range(fleet)]
-    room, spare, nodes = [float(capacity)] * fleet, capacity * fleet - float(demands.sum()), 0
-    tried: list[list[int]] = []
-    while True:
-        at = len(tried)
-        if at < len(order):
-            wanted = demands[order[at]]
-            ways = sorted({room[k]: k for k in range(fleet) if wanted <= room[k]}.items(), reverse=True)
-            tried.append([k for _, k in ways])
-        elif enough(routes, fewest):
-            return [route for route in routes if route]
-        else:
-            tried.append([])
-        while True:
-            nodes += 1
-            if nodes > NODES:
-                return None
-            if tried[-1]:
-                k, i = tried[-1].pop(), order[len(tried) - 1]
-                routes[k].append(i + 1)
-                room[k] -= demands[i]
-                least = min((demands[j] for j in order[len(tried) :]), default=0.0)
-                if sum(r for r in room if r < least) <= spare or len(tried) == len(order):
-                    break
-                room[k] += demands[routes[k].pop() - 1]
-                continue
-            tried.pop()
-            if not tried:
-                return None
-            last = order[len(tried) - 1] + 1
-            k = next(k for k in range(fleet) if routes[k] and routes[k][-1] == last)
-            routes[k].pop()
-            room[k] += demands[last - 1]
