@@ -178,7 +178,8 @@ def test_the_papers_mixture_has_its_beta(name, beta, bench, monkeypatch):
 
 def test_schedules_are_those_that_validation_prefers():
     """Of every method that was tuned in the committed results; K = 3000 stands for other K."""
-    rows = read_record(STUDY.folder / "results" / "quick" / "tune.json").rows.values()
+    files = (STUDY.folder / "results" / folder / "tune.json" for folder in ("quick", "schedules"))
+    rows = [row for file in files for row in read_record(file).rows.values()]
     for name in {row["method"] for row in rows} & set(tune.SCHEDULED):
         tried = {row["options"]: row["best_validation"] for row in rows if row["method"] == name and "rate=" in row["options"]}
         if tried:

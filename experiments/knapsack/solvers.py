@@ -9,6 +9,7 @@ from functools import cache
 from multiprocessing import get_context
 from time import process_time
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 
@@ -188,6 +189,7 @@ class Pool:
             return _solve(name, limit, values)
         if self._executor is None:
             self._executor = ProcessPoolExecutor(self.workers, get_context("spawn"), _begin, self.knapsack)
+            finalize(self, self._executor.shutdown)  # one that is only forgotten may end while the interpreter does, and complain
         parts = np.array_split(values, max(1, math.ceil(len(values) / CHUNK)))
         try:
             found = list(self._executor.map(_solve, [name] * len(parts), [limit] * len(parts), parts))
