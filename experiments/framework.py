@@ -31,6 +31,7 @@ from experiments.store import Store, read_record
 from experiments.version import version
 
 Tasks = Mapping[str, Callable[[], Row]]
+GREATEST_SEED = 2**31 - 1  # what every generator takes, other seeds added to it
 LIVES = 3  # times that processes may die before a run gives up
 
 
@@ -210,6 +211,10 @@ def run(study: Study, options: argparse.Namespace, console: Console) -> None:
         else:
             console.print(one)
 
+    if not 0 <= options.seed <= GREATEST_SEED:
+        raise ValueError(f"--seed must be 0 to {GREATEST_SEED}, got {options.seed}.")
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"--out must be a folder, got {options.out}, which is a file.")
     if options.report:
         return report(study, options, show)
     begin, wanted = perf_counter(), options.only or study.usual or study.names

@@ -178,6 +178,27 @@ def test_what_is_no_plan_is_told(routes, reason):
         mg.sample(CVRP([1, 2, 3], 4, 2), np.zeros(6), steps=1, start=routes)
 
 
+@pytest.mark.parametrize("singles", [True, False])
+@pytest.mark.parametrize(
+    ("demands", "capacity"), [([0.3] * 4, 0.6), ([0.1] * 4, 0.4), ([0.1, 0.2, 0.4, 0.5], 0.6), ([2, 2, 0, 0], 2)]
+)
+def test_demands_that_fill_a_vehicle_fit(demands, capacity, singles):
+    """Whatever their fractions: the set is that of all plans in tenths, which are integers."""
+    problem = CVRP(demands, capacity, singles=singles)
+    tenths = [round(10 * demand) for demand in demands]
+    every = plans(tenths, round(10 * capacity), 4 if singles else 2, 1 if singles else 2)
+    assert {frozenset(map(tuple, problem.decode(y))) for y in mg.exact.Enumeration(problem).solutions} == every
+
+
+@pytest.mark.parametrize(
+    "demands", [[2, 2, 0, 0], [0, 0, 2, 3, 5, 5], [10] * 10 + [0] * 10, [10] * 3 + [1] * 7 + [3] * 5 + [7] * 5 + [0] * 3]
+)
+def test_customers_who_demand_nothing_are_company(demands):
+    routes = pack(np.array(demands, float), max(demands), len(demands) // 2, 2)
+    assert sorted(i for route in routes for i in route) == list(range(1, len(demands) + 1))
+    assert all(len(route) > 1 and sum(demands[i - 1] for i in route) <= max(demands) for route in routes)
+
+
 def test_a_single_customer_is_told():
     problem = CVRP([1, 2, 1, 1], 5, singles=False)
     assert problem.is_feasible([[1, 2], [4, 3]])
@@ -198,7 +219,7 @@ def test_a_single_customer_is_told():
         (lambda: CVRP([2, 2, 2], 3, 1), r"demands must be at most 3 in all, the capacity of 1 vehicles, got 6\."),
         (lambda: CVRP([2, 2, 2], 3, 2), r"vehicles must be enough for a plan that serves all customers, got 2, for which none was"),
         (lambda: CVRP([1], 1, singles=False), r"singles must be True where there is a single customer, got False\."),
-        (lambda: CVRP([3, 1, 1, 1], 3, singles=False), r"vehicles must be enough .*, none of them alone, got 2, for which"),
+        (lambda: CVRP([3, 1, 1, 1], 3, singles=False), r"singles must be True .*, got False: no plan .* at most 2 routes"),
         (lambda: CVRP([1, 1], 3, singles="no"), r"singles must be"),
         (lambda: CVRP([3, 2, 4], 6, singles=False), r"the capacity of 1 vehicles with two customers or more each, got 9\."),
         (lambda: CVRP([1], 1, 0), r"vehicles must be .*1.*, got 0\."),

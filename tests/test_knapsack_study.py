@@ -301,7 +301,10 @@ def test_baselines_give_gradients(name, bench):
         (["--only", "solve", "--limits", "-1"], "--limits must be > 0 and finite, got -1.0"),
         (["--only", "sweep", "--limits", "nan"], "--limits must be > 0 and finite, got nan"),
         (["--mip-limit", "0"], "--mip-limit must be > 0 and finite, got 0.0"),
-        (["--seeds", "-3"], "--seeds must be ≥ 0, got -3"),
+        (["--seeds", "-3"], "--seeds must be 0 to 2147483647, got -3"),
+        (["--seeds", str(2**70)], "--seeds must be 0 to 2147483647, got 1180591620717411303424"),
+        (["--seed", "-1"], "--seed must be 0 to 2147483647, got -1"),
+        (["--workers", "-1"], "--workers must be ≥ 0, got -1"),
         (["--methods", "magic"], "--methods must name methods among .*, got 'magic'"),
         (["--only", "tuned", "--methods", "spo"], "Nothing of tuned is left to compute"),
     ],
@@ -309,3 +312,8 @@ def test_baselines_give_gradients(name, bench):
 def test_what_makes_no_sense_is_refused_in_a_sentence(words, said, tmp_path):
     with pytest.raises(SystemExit, match=said):
         main(STUDY, [*words, "--out", str(tmp_path)])
+
+
+def test_results_go_to_a_folder():
+    with pytest.raises(SystemExit, match=r"--out must be a folder, got .*, which is a file"):
+        main(STUDY, ["--methods", "mse", "--out", __file__])

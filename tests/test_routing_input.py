@@ -219,3 +219,17 @@ def test_start_may_be_routes_for_all_or_for_each_example():
         rows = np.stack([problem.encode(p) for p in wanted])
         np.testing.assert_array_equal(after_a_step(start), after_a_step(rows))
     assert not np.array_equal(after_a_step(plans), after_a_step(plans[::-1]))
+
+
+def test_demands_that_are_no_integers_may_fill_a_vehicle():
+    """Rounded demands sum exactly, and a capacity that is filled by them as they were given has room for them."""
+    durations, windows = np.ones((5, 5)), [[0.0, 100.0]] * 5
+    instance = Instance(durations, [0, 0.3, 0.3, 0.1, 0.2], np.zeros(5), windows, capacity=0.6)
+    assert instance.capacity == pytest.approx(0.6, rel=1e-8)
+    assert instance.demands[1] + instance.demands[2] <= instance.capacity
+    assert instance.demands[1] + instance.demands[3] + instance.demands[4] <= instance.capacity
+    whole = Instance(durations, [0, 3, 3, 1, 2], np.zeros(5), windows, capacity=6)
+    assert whole.capacity == 6
+    assert whole.demands.tolist() == [0, 3, 3, 1, 2]
+    ours, theirs = (mg.problems.PrizeCollectingVRPTW(one) for one in (instance, whole))
+    assert len(mg.exact.Enumeration(ours).solutions) == len(mg.exact.Enumeration(theirs).solutions)

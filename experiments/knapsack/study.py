@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from experiments.framework import Part, Study, must_be_positive
+from experiments.framework import GREATEST_SEED, Part, Study, must_be_positive
 from experiments.knapsack.settings import FULL, QUICK, SOLVERS, Limited, Size
 from experiments.knapsack.solvers import available
 
@@ -45,8 +45,11 @@ def parts(options: argparse.Namespace) -> list[Part]:
     unknown_methods(options.methods or ())
     must_be_positive(options, "epochs", "limits", "mip_limit", "label_seconds")
     for name in ("seeds", "sets"):
-        if any(seed < 0 for seed in getattr(options, name) or ()):
-            raise ValueError(f"--{name} must be ≥ 0, got {min(getattr(options, name))}.")
+        for seed in getattr(options, name) or ():
+            if not 0 <= seed <= GREATEST_SEED:
+                raise ValueError(f"--{name} must be 0 to {GREATEST_SEED}, got {seed}.")
+    if options.workers is not None and options.workers < 0:
+        raise ValueError(f"--workers must be ≥ 0, got {options.workers}.")
     size = chosen_size(options.full, available(options.solver), options.seed, options.epochs, options.label_seconds)
     bench = Bench(size, options.mip_limit, options.workers)
     out = options.out

@@ -61,7 +61,7 @@ class LocalSearchLayer:
     temperature : float
         t > 0.
     schedule, burn_in, chains, estimator : as in :func:`movegrad.sample`
-        What chains do.
+        What chains do. ``estimator`` is that of the output; the Jacobian is the covariance of the states that were visited.
     start : "random", "greedy", solutions or a callable
         It must not remember anything; see ``ends`` for chains that go on.
 

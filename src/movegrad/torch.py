@@ -116,7 +116,7 @@ class LocalSearchLayer(_Module):
     time_limit : float
         Seconds of chain time for each example.
     schedule, burn_in, chains, estimator : as in :func:`movegrad.sample`
-        What chains do.
+        What chains do. ``estimator`` is that of the output; the Jacobian is the covariance of the states that were visited.
     start : str, solutions or callable
         Where chains begin when the layer is called by itself (a loss has a ``start`` of its own); see :mod:`movegrad.start`.
     seed : int

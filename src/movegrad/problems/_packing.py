@@ -23,11 +23,13 @@ def pack(demands: np.ndarray, capacity: float, fleet: int, least: int = 1) -> li
         if enough(routes, least):
             return [route for route in routes if route]
     found = _pack_all(demands, capacity, fleet, order.tolist(), least)
-    if found is None:
-        together = "" if least < 2 else ", none of them alone"
+    if found is None and least > 1:
         raise ValueError(
-            f"vehicles must be enough for a plan that serves all customers{together}, got {fleet}, for which none was found."
+            "singles must be True where customers find no company, got False: no plan was found with two of them or more in each "
+            f"of at most {fleet} routes of capacity {capacity:g}."
         )
+    if found is None:
+        raise ValueError(f"vehicles must be enough for a plan that serves all customers, got {fleet}, for which none was found.")
     return found
 
 
@@ -37,7 +39,7 @@ def enough(routes: list[list[int]], least: int) -> bool:
 
 
 def _pack_all(demands: np.ndarray, capacity: float, fleet: int, order: list[int], fewest: int) -> list[list[int]] | None:
-    """Depth first: the greatest demand goes to each of the vehicles with different room in turn, the fullest first."""
+    """Depth first: the greatest demand goes to each of the vehicles with different room or need in turn, the fullest first."""
     routes: list[list[int]] = [[] for _ in range(fleet)]
     room, spare, nodes = [float(capacity)] * fleet, capacity * fleet - float(demands.sum()), 0
     tried: list[list[int]] = []
@@ -45,7 +47,8 @@ def _pack_all(demands: np.ndarray, capacity: float, fleet: int, order: list[int]
         at = len(tried)
         if at < len(order):
             wanted = demands[order[at]]
-            ways = sorted({room[k]: k for k in range(fleet) if wanted <= room[k]}.items(), reverse=True)
+            alike = {(room[k], min(len(routes[k]), fewest)): k for k in range(fleet) if wanted <= room[k]}
+            ways = sorted(alike.items(), reverse=True)
             tried.append([k for _, k in ways])
         elif enough(routes, fewest):
             return [route for route in routes if route]

@@ -19,6 +19,7 @@ from movegrad.engine import jit, outline
 from movegrad.problem import Jitted, Move
 from movegrad.problems._binary import weighted
 from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
+from movegrad.problems._loads import SLACK
 from movegrad.problems._packing import pack
 from movegrad.problems.routing.instance import Instance
 from movegrad.problems.routing.moves import MOVES, apply_relocate, apply_serve
@@ -422,7 +423,7 @@ class CVRP(RoutingProblem):
         if n < least:
             raise ValueError("singles must be True where there is a single customer, got False.")
         fleet = n // least if vehicles is None else min(integer_in(vehicles, "vehicles", 1, MOST), n // least)
-        if wanted.sum() > fleet * capacity * (1.0 + 1e-12):
+        if wanted.sum() > fleet * capacity * (1.0 + SLACK):
             fewer = "" if least < 2 else " with two customers or more each"
             most = f"{fleet * capacity:g} in all, the capacity of {fleet} vehicles{fewer}"
             raise ValueError(f"demands must be at most {most}, got {wanted.sum():g}.")

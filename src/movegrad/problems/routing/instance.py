@@ -8,6 +8,7 @@ import numpy as np
 from movegrad._types import Arrays
 from movegrad._validate import array_of, doubles, instance_of, integer_in
 from movegrad.engine import jit, keep_on_disk
+from movegrad.problems._loads import on_grid
 
 WAIT_WEIGHT, WARP_WEIGHT = 0.2, 1.0  # of a minute that a vehicle waits, and of one that it comes too late
 LEAST_LOG_WEIGHT = -20.0  # of a draw, against the likeliest
@@ -43,7 +44,8 @@ class Instance:
     Notes
     -----
     Times and costs are rounded to 2⁻⁴⁰ of the power of two above their greatest one: then all sums are exact, and what a move
-    gains and whether it fits is the same as what a full recomputation says. Integers stay as they are.
+    gains and whether it fits is the same as what a full recomputation says. Demands that are not integers are rounded to 2⁻⁵⁰ of
+    their sum, and the capacity has 10⁻⁹ of itself to spare: four of 0.15 fit into 0.6. Integers stay as they are.
 
     Examples
     --------
@@ -112,12 +114,13 @@ class Instance:
         fleet = None if self.max_vehicles is None else integer_in(self.max_vehicles, "max_vehicles", 1)
         longest = windows[:, 0].max() + (service + durations.max(1)).sum()  # of all routes: later ends do not count
         times = _grid(durations, service, windows[:, 0], np.minimum(windows[:, 1], longest))
+        demands, capacity = _loads(demands, capacity)
         fields = {
             "durations": _rounded(durations, times),
-            "demands": _rounded(demands, _grid(demands)),
+            "demands": demands,
             "service": _rounded(service, times),
             "windows": _rounded(windows, times),
-            "capacity": float(_rounded(np.array(capacity), _grid(demands))),
+            "capacity": capacity,
             "must_serve": _flags(self.must_serve, n),
             "max_vehicles": fleet,
             "costs": _rounded(costs, _grid(costs)),
@@ -301,6 +304,13 @@ def _flags(value: Any, n: int) -> np.ndarray:
     flags = flags.astype(bool)
     flags[0] = False  # the depot is no request
     return flags
+
+
+def _loads(demands: np.ndarray, capacity: float) -> tuple[np.ndarray, float]:
+    """Demands whose sums are exact, and the capacity, with slack where they were rounded."""
+    total = float(demands.sum())
+    rounded, limit = on_grid(demands, np.array(capacity), total)
+    return rounded, capacity if rounded is demands or capacity > total else float(limit)
 
 
 def _grid(*arrays: np.ndarray) -> float:
