@@ -634,3 +634,15 @@ def test_all_methods_are_listed():
     assert set(OURS) | set(RIVALS) == set(METHODS)
     assert values(torch.ones(2, 3)).dtype == np.float64
     assert Annealer(mg.problems.TopK(4, 2), 100)(np.eye(4)).shape == (4, 4)
+
+
+def test_the_picture_has_two_lines_of_ours():
+    """What validation chooses and what a user gets; rivals as ever."""
+    kind = summary.kinds(summary.FOLDER)[0]
+    time, found = kind.times[-1], kind.entries
+    lines = report.two_of_ours(found, time)
+    assert [title for title, entry in lines.items() if entry.ours] == [report.DEFAULT, report.CHOSEN]
+    assert lines[report.CHOSEN].validated(time) == min(entry.validated(time) for entry in found if entry.ours)
+    assert (lines[report.DEFAULT].method, lines[report.DEFAULT].variant) == ("ours", "default")
+    assert {entry.method for entry in lines.values() if not entry.ours} == {entry.method for entry in found if not entry.ours}
+    assert report.look(report.CHOSEN, lines[report.CHOSEN]) != report.look(report.DEFAULT, lines[report.DEFAULT])

@@ -192,8 +192,14 @@ def figures(name: str, settings: Settings, rows: Rows) -> dict[str, Figure]:
     return {name: panels(shown)} if shown else {}
 
 
-def panels(shown: list[tuple[str, Sequence[float], list[Entry]]], columns: int = 4) -> Figure:
-    """Medians of seeds, bands from the lowest to the highest; a method looks the same in all panels."""
+CHOSEN, DEFAULT = "movegrad, as validation chooses", "movegrad, by default: labels alone"
+
+
+def panels(shown: list[tuple[str, Sequence[float], list[Entry]]], columns: int = 4, brief: bool = False) -> Figure:
+    """Medians of seeds, bands from the lowest to the highest; a method looks the same in all panels.
+
+    ``brief``: of ours one line as validation chooses and one by default.
+    """
     columns = min(columns, len(shown))
     lines = -(-len(shown) // columns)
     figure, axes = plt.subplots(
@@ -202,48 +208,48 @@ def panels(shown: list[tuple[str, Sequence[float], list[Entry]]], columns: int =
     for axis in axes.ravel()[len(shown) :]:
         axis.set_axis_off()
     handles: dict[str, Any] = {}
-    for axis, one in zip(axes.ravel(), shown, strict=False):
-        handles |= panel(axis, *one)
-    titles = [METHODS[method].title for method in METHODS if method in handles]
+    for axis, (title, marks, found) in zip(axes.ravel(), shown, strict=False):
+        handles |= panel(axis, title, marks, (two_of_ours if brief else by_method)(found, marks[-1]))
+    order = [CHOSEN, DEFAULT, *(METHODS[method].title for method in (*OURS, *RIVALS))]
+    titles = sorted(handles, key=order.index)
     figure.legend(
-        [handles[m] for m in METHODS if m in handles],
-        titles,
-        loc="outside lower center",
-        ncols=columns + 1,
-        frameon=False,
-        fontsize=8,
+        [handles[title] for title in titles], titles, loc="outside lower center", ncols=columns + 1, frameon=False, fontsize=8
     )
     return figure
 
 
-def look(method: str) -> dict[str, Any]:
+def by_method(found: list[Entry], time: float) -> dict[str, Entry]:
+    """Of each method what validation prefers, default or tuned, by title; the worst first, so that the best is drawn over it."""
+    return {METHODS[entry.method].title: entry for entry in sorted(found, key=lambda e: -e.validated(time))}
+
+
+def two_of_ours(found: list[Entry], time: float) -> dict[str, Entry]:
+    """As :func:`by_method`, with ours as validation chooses, and by default."""
+    chosen = best([entry for entry in found if entry.ours], time)
+    default = next((entry for entry in found if entry.method == OURS[0] and entry.variant == "default"), None)
+    ours = {DEFAULT: default, CHOSEN: chosen}
+    rivals = by_method([entry for entry in found if not entry.ours], time)
+    return rivals | {title: entry for title, entry in ours.items() if entry is not None}
+
+
+def look(title: str, entry: Entry) -> dict[str, Any]:
     """Ours in red, told apart by dashes; rivals each in a color of their own."""
-    if method in OURS:
-        return {
-            "color": "#d62728",
-            "linewidth": 2.0,
-            "linestyle": DASHES[OURS.index(method)],
-            "marker": "o",
-            "markersize": 4,
-            "zorder": 3,
-        }
-    return {"color": COLORS[RIVALS.index(method)], "linewidth": 1.2, "marker": ".", "zorder": 2}
+    if entry.ours:
+        dashes = {CHOSEN: "-", DEFAULT: ":"}.get(title, DASHES[OURS.index(entry.method)])
+        return {"color": "#d62728", "linewidth": 2.0, "linestyle": dashes, "marker": "o", "markersize": 4, "zorder": 3}
+    return {"color": COLORS[RIVALS.index(entry.method)], "linewidth": 1.2, "marker": ".", "zorder": 2}
 
 
-def panel(axis: Any, title: str, marks: Sequence[float], found: list[Entry]) -> dict[str, Any]:
-    """Of each method what validation prefers, default or tuned; what is much worse than the best leaves the panel at the top."""
-    last = marks[-1]
-    by_method: dict[str, Entry] = {}
-    for entry in sorted(found, key=lambda e: -e.validated(last)):
-        by_method[entry.method] = entry
-    lines, lowest, highest = {}, min(e.regrets(last).mean() for e in found) * 100.0, 1.0
-    for entry in by_method.values():
+def panel(axis: Any, title: str, marks: Sequence[float], found: dict[str, Entry]) -> dict[str, Any]:
+    """Lines by what the legend says; what is much worse than the best leaves the panel at the top."""
+    lines, lowest, highest = {}, min(e.regrets(marks[-1]).mean() for e in found.values()) * 100.0, 1.0
+    for name, entry in found.items():
         times = [t for t in marks if entry.began(t)]
         if times:
             values = np.array([entry.regrets(t).mean(1) for t in times]) * 100.0
-            lines[entry.method] = axis.plot(times, np.median(values, 1), **look(entry.method))[0]
+            lines[name] = axis.plot(times, np.median(values, 1), **look(name, entry))[0]
             highest = max(highest, np.median(values, 1).max() / lowest)
-            axis.fill_between(times, values.min(1), values.max(1), color=lines[entry.method].get_color(), alpha=0.08, linewidth=0)
+            axis.fill_between(times, values.min(1), values.max(1), color=lines[name].get_color(), alpha=0.08, linewidth=0)
     top = min(HIGHEST, max(LOWEST, 1.05 * highest))
     factors = next(factors for limit, factors in TICKS.items() if top <= limit)
     axis.set(

@@ -193,8 +193,8 @@ def others(folder: Path) -> list[Table]:
 
 
 def figure(folder: Path) -> Figure:
-    """One panel for each kind of data sets."""
-    return panels([(kind.name, kind.times, kind.entries) for kind in kinds(folder)])
+    """One panel for each kind of data sets, with two lines of ours."""
+    return panels([(kind.name, kind.times, kind.entries) for kind in kinds(folder)], brief=True)
 
 
 def main(words: list[str] | None = None) -> None:
