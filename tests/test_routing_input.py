@@ -233,3 +233,19 @@ def test_demands_that_are_no_integers_may_fill_a_vehicle():
     assert whole.demands.tolist() == [0, 3, 3, 1, 2]
     ours, theirs = (mg.problems.PrizeCollectingVRPTW(one) for one in (instance, whole))
     assert len(mg.exact.Enumeration(ours).solutions) == len(mg.exact.Enumeration(theirs).solutions)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_plans_in_tenths_are_those_in_integers(seed):
+    """Whether a plan fits depends on sums, many of which meet a window's end or the capacity exactly here."""
+    rng = np.random.default_rng(seed)
+    durations, service = rng.integers(1, 4, (4, 4)), rng.integers(0, 2, 4)
+    windows = [[0, 9], *([0, int(rng.integers(4, 8))] for _ in range(3))]
+    sizes = [0, *rng.integers(1, 4, 3).tolist()]
+    whole, tenths = (
+        PrizeCollectingVRPTW(Instance(durations * f, np.multiply(sizes, f), service * f, np.multiply(windows, f), capacity=5 * f))
+        for f in (1, 0.1)
+    )
+    found = [{y.tobytes() for y in mg.exact.Enumeration(problem).solutions} for problem in (whole, tenths)]
+    assert found[0] == found[1]
+    assert len(found[0]) > 4

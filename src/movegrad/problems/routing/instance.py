@@ -45,7 +45,8 @@ class Instance:
     -----
     Times and costs are rounded to 2⁻⁴⁰ of the power of two above their greatest one: then all sums are exact, and what a move
     gains and whether it fits is the same as what a full recomputation says. Demands that are not integers are rounded to 2⁻⁵⁰ of
-    their sum, and the capacity has 10⁻⁹ of itself to spare: four of 0.15 fit into 0.6. Integers stay as they are.
+    their sum, and the capacity has 10⁻⁹ of itself to spare: four of 0.15 fit into 0.6; windows end later by what rounding may
+    add to a route. Integers stay as they are.
 
     Examples
     --------
@@ -114,12 +115,14 @@ class Instance:
         fleet = None if self.max_vehicles is None else integer_in(self.max_vehicles, "max_vehicles", 1)
         longest = windows[:, 0].max() + (service + durations.max(1)).sum()  # of all routes: later ends do not count
         times = _grid(durations, service, windows[:, 0], np.minimum(windows[:, 1], longest))
+        whole = all((a == np.round(a))[np.isfinite(a)].all() for a in (durations, service, windows))
+        spare = 0.0 if whole else (n + 1) * times  # what rounding may add to a route
         demands, capacity = _loads(demands, capacity)
         fields = {
             "durations": _rounded(durations, times),
             "demands": demands,
             "service": _rounded(service, times),
-            "windows": _rounded(windows, times),
+            "windows": _rounded(windows, times) + np.array([0.0, spare]),
             "capacity": capacity,
             "must_serve": _flags(self.must_serve, n),
             "max_vehicles": fleet,
