@@ -11,6 +11,7 @@ pytest.importorskip("pyepo")
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
+import matplotlib.pyplot as plt
 from rich.table import Table
 
 import movegrad as mg
@@ -317,3 +318,14 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(words, said, tmp_path):
 def test_results_go_to_a_folder():
     with pytest.raises(SystemExit, match=r"--out must be a folder, got .*, which is a file"):
         main(STUDY, ["--methods", "mse", "--out", __file__])
+
+
+def test_a_curve_is_drawn_where_all_seeds_were_measured():
+    """A relative variance is none where the mean gradient drowns in noise, which happens to some seeds alone."""
+    made = [{"epoch": [1, 2, 3], "relative_variance": values} for values in ([0.5, None, 0.7], [0.6, 0.8, 0.9])]
+    rows = {str(k): {"table": "runs", "method": "ours", "options": "", "seed": k, **run} for k, run in enumerate(made)}
+    _, axes = plt.subplots()
+    benchmark.curves(axes, rows, "relative_variance")
+    (line,) = axes.lines
+    np.testing.assert_allclose(line.get_xdata(), [1, 3])
+    np.testing.assert_allclose(line.get_ydata(), [0.55, 0.8])

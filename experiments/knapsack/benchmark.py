@@ -171,12 +171,12 @@ def curves(axes: Any, rows: Rows, column: str, of_limit: bool = False, **labels:
     for name, _, runs in groups(rows):
         if any(column not in r for r in runs):  # of a run before it was measured
             continue
-        epochs = [e for e, v in zip(runs[0]["epoch"], runs[0][column], strict=True) if v is not None]
-        values = np.array([[v for v in r[column] if v is not None] for r in runs])
-        if values.size and (values > 0).all():
-            pairs = [student_interval(v) for v in values.T]
+        measured = zip(runs[0]["epoch"], *(r[column] for r in runs), strict=True)
+        found = {epoch: values for epoch, *values in measured if None not in values}  # where all seeds have one
+        if found and all(v > 0 for values in found.values() for v in values):
+            pairs = [student_interval(values) for values in found.values()]
             mean, half = (np.nan_to_num(np.array(part)) for part in zip(*pairs, strict=True))
-            draw_band(axes, epochs, mean, half, label=titled(name, of_limit), marker=".")
+            draw_band(axes, list(found), mean, half, label=titled(name, of_limit), marker=".")
     axes.set(xlabel="epoch", **labels)
     axes.grid(alpha=0.3)
 
