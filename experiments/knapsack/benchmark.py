@@ -152,7 +152,10 @@ def titled(name: str, of_limit: bool) -> str:
 def methods_dots(
     axes: Any, rows: Rows, column: str, least: float | None, worst: float | None = None, of_limit: bool = False, **labels: Any
 ) -> None:
-    """A dot for each method with its interval; those that did not learn are gray, and said so."""
+    """A dot for each method with its interval; those that did not learn are gray, and said so.
+
+    ``worst``: regret of one decision for all. Then the axis is that of those that learned; the others have their regret in words.
+    """
     found, colors = {}, {}
     for name, _, runs in groups(rows):
         title = titled(name, of_limit)
@@ -161,9 +164,16 @@ def methods_dots(
             colors[title] = "0.6"
         found[title] = spread(runs, column)
     dots(axes, found, colors, **labels)
-    if worst is not None and colors:
-        axes.axvline(worst, color="0.4", ls=":", lw=1)
-        axes.text(worst, 1.01, "one decision for all", fontsize=7, color="0.4", ha="center", transform=axes.get_xaxis_transform())
+    if worst is not None and colors and len(colors) < len(found):
+        ends = [(v.low, v.high) if np.isfinite(v.half) else (v.mean, v.mean) for title, v in found.items() if title not in colors]
+        low, high = min(a for a, _ in ends), max(b for _, b in ends)
+        width = max(high - low, 0.05 * high)
+        axes.set_xlim(low - 0.1 * width, high + 0.25 * width)
+        for place, (title, value) in enumerate(found.items()):
+            if title in colors:
+                at = axes.get_yaxis_transform()
+                axes.text(0.98, place, f"{value.mean:.3f} →", fontsize=8, color="0.4", ha="right", va="center", transform=at)
+        axes.set_title(f"one decision for all: {worst:.3f} →", fontsize=8, color="0.4", loc="right")
 
 
 def curves(axes: Any, rows: Rows, column: str, of_limit: bool = False, **labels: Any) -> None:
