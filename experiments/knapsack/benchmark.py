@@ -177,8 +177,9 @@ def methods_dots(
 
 
 def curves(axes: Any, rows: Rows, column: str, of_limit: bool = False, **labels: Any) -> None:
-    """A curve for each method along training; what has no variance is left out."""
-    for name, _, runs in groups(rows):
+    """A curve for each method along training, in a color that is its own; what has no variance is left out."""
+    means: list[float] = []
+    for color, (name, _, runs) in enumerate(groups(rows)):
         if any(column not in r for r in runs):  # of a run before it was measured
             continue
         measured = zip(runs[0]["epoch"], *(r[column] for r in runs), strict=True)
@@ -186,8 +187,11 @@ def curves(axes: Any, rows: Rows, column: str, of_limit: bool = False, **labels:
         if found and all(v > 0 for values in found.values() for v in values):
             pairs = [student_interval(values) for values in found.values()]
             mean, half = (np.nan_to_num(np.array(part)) for part in zip(*pairs, strict=True))
-            draw_band(axes, list(found), mean, half, label=titled(name, of_limit), marker=".")
+            draw_band(axes, list(found), mean, half, label=titled(name, of_limit), marker=".", color=f"C{color}")
+            means.extend(mean)
     axes.set(xlabel="epoch", **labels)
+    if means and labels.get("yscale") == "log":
+        axes.set_ylim(min(means) / 3.0, 3.0 * max(means))  # of curves: a band may begin at 0
     axes.grid(alpha=0.3)
 
 
