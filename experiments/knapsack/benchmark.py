@@ -52,7 +52,7 @@ TUNED = {
     "ours-spo-2000": Schedule(100, 2.5e-3),
     "mse": Schedule(200, 2.5e-3),
     "spo-lp": Schedule(100, 2.5e-3),
-    "pfy-lp": Schedule(60, 5e-3),
+    "pfy-lp": Schedule(100, 2.5e-3),
     "nid-lp": Schedule(100, 5e-3),  # neither this nor the next one learns by any
     "nce-lp": Schedule(40, 2.5e-3),
 }
