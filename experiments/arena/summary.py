@@ -21,6 +21,7 @@ from experiments.store import read_record, understood
 from experiments.verdicts import paired, verdict
 
 FOLDER = Path(__file__).parent / "results"
+USUAL = 10.0  # seconds: what is trained for longer says so in its name
 ALONE = "alone"  # no rival has ended a step
 
 
@@ -35,7 +36,9 @@ class Kind(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.title if len(self.boards) == 1 else f"{self.title}, {len(self.boards)} data sets"
+        sets = f", {len(self.boards)} data sets" if len(self.boards) > 1 else ""
+        longer = f", {self.times[-1]:g} s" if self.times[-1] > USUAL else ""
+        return f"{self.title}{sets}{longer}"
 
     @property
     def entries(self) -> list[Entry]:
