@@ -332,3 +332,23 @@ def test_a_curve_is_drawn_where_all_seeds_were_measured():
     (line,) = axes.lines
     np.testing.assert_allclose(line.get_xdata(), [1, 3])
     np.testing.assert_allclose(line.get_ydata(), [0.55, 0.8])
+
+
+def test_contrastive_estimation_draws_by_its_seed(bench):
+    """Whether a batch is solved for is chance: the same seed, the same gradients, call after call."""
+    import torch
+
+    from experiments.knapsack.train import Tensors
+
+    _, batch = Tensors(bench.instances.train).rows(torch.arange(4))
+    context, theta = bench.context(0), torch.rand(10, 4, 12, generator=torch.Generator().manual_seed(0))
+
+    def gradients():
+        loss, made = methods.METHODS["nce-lp"].loss(context), []
+        for one in theta:
+            predicted = one.clone().requires_grad_()
+            loss(predicted, batch).backward()
+            made.append(predicted.grad.numpy())
+        return np.array(made)
+
+    np.testing.assert_array_equal(gradients(), gradients())

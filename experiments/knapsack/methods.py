@@ -238,6 +238,6 @@ def nid(context: Context, **options: Any) -> Loss:
 @method("nce", "NCE", "mip", relaxed=False, solve_ratio=0.3)
 def nce(context: Context, solve_ratio: float, **options: Any) -> Loss:
     model = oracle(context, **options)
-    np.random.seed(context.seed)  # noqa: NPY002 - PyEPO's pool is drawn for by the global generator
     loss = pyepo.func.NCE(model, solve_ratio=solve_ratio, dataset=Labeled.of(context, model))
+    loss._branch_rng = np.random.RandomState(context.seed)  # whether a batch is solved for; PyEPO lets nobody seed it
     return lambda predicted, batch: loss(predicted, batch.labels)
