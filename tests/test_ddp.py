@@ -1,5 +1,7 @@
 """Distributed training on two processes of one machine (gloo): who draws what, gradients, and chains that no rank loses."""
 
+import os
+import sys
 import warnings
 from functools import partial
 
@@ -39,7 +41,10 @@ def work(rank, ranks, folder):
         "unconditional": unconditional(),
     }
     torch.save(found, f"{folder}/{rank}.pt")
+    torch.distributed.barrier()  # nobody leaves while the other one still talks
     torch.distributed.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # all is on disk: threads of Gloo that still run at the end of the interpreter abort it, seen on a busy machine
 
 
 def weights():
