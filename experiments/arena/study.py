@@ -105,7 +105,7 @@ def own_options(parser: argparse.ArgumentParser) -> None:
 
 def parts(options: argparse.Namespace) -> list[Part]:
     """Imports PyTorch and PyEPO here, so that --help is fast."""
-    from experiments.arena import report, runs
+    from experiments.arena import notebook, report, runs
 
     data = options.data if options.data.is_dir() else None
     if data is None and options.data not in (DATA, GENERATED):
@@ -138,8 +138,9 @@ def parts(options: argparse.Namespace) -> list[Part]:
         there = partial(runs.elsewhere, settings, data, CACHE)
         return Part(name, settings, tasks, report.tables, partial(report.figures, name), elsewhere=there)
 
-    return [part(name) for name in NAMES]
+    seeds = range(options.seed, options.seed + (options.seeds or (5 if options.full else 2)))
+    return [*map(part, NAMES), notebook.part(CACHE, options.methods or OURS + RIVALS, seeds)]
 
 
 ABOUT = "Benchmarks of others, against the methods people would use instead: regret against processor seconds of training."
-STUDY = Study("arena", ABOUT, FOLDER, NAMES, parts, NAMES, own_options)
+STUDY = Study("arena", ABOUT, FOLDER, (*NAMES, "notebook"), parts, NAMES, own_options)

@@ -129,11 +129,11 @@ class Plans:
         return self.problem.statistic(self.solutions(theta))
 
 
-def cvrp(customers: int, seed: int, cache: Path) -> Board:
+def cvrp(customers: int, seed: int, cache: Path, valid: int = 50) -> Board:
     """The notebook's CVRP-20: 5 vehicles with capacity 30, demands U(0, 10); 10 features, degree 4, noise ½; Adam with 0.05.
 
-    1100 examples as there, of which the last 100 test and the 50 before them validate. PyEPO's model has no routes of a single
-    customer, nor has the oracle here, with which Gurobi agrees where it ends (``main``), nor have chains of ours. With more
+    1100 examples as there, of which the last 100 test and the ``valid`` before them validate. PyEPO's model has no routes of a
+    single customer, nor has the oracle here, with which Gurobi agrees where it ends (``main``), nor have chains of ours. With more
     customers no solver proves anything in time: labels (10⁷ steps) and decisions (10⁶) of 200 examples, 20 to validate and 40 to
     test, are ``mg.solve``'s, and all routes are allowed.
     """
@@ -156,7 +156,8 @@ def cvrp(customers: int, seed: int, cache: Path) -> Board:
         return edge_normals(customers + 1, label, inside + full(routes, demands), vehicles)
 
     validate = Annealer(problem, 40_000)
-    return board_of(f"CVRP-{customers}", problem, data, found, 100, 5e-2, {"exact": exact}, exact, validate, normals=normals)
+    oracles: dict[str, Oracle] = {"exact": exact}
+    return board_of(f"CVRP-{customers}", problem, data, found, 100, 5e-2, oracles, exact, validate, valid, normals)
 
 
 def compare(count: int = 300, limit: float = 20.0) -> str:

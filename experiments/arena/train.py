@@ -56,9 +56,7 @@ def train(board: Board, make: Callable[..., Loss], config: Config, seed: int, li
     anybody, nor is compiling, which happens once on a machine. A step that begins before a checkpoint and ends after it belongs to
     the next one: what is shown at a time was there at that time.
     """
-    torch.set_num_threads(1)
-    mg.set_threads(1)
-    threadpool_limits(1)  # NumPy's BLAS: threads that wait for work would be charged to those who use it
+    one_thread()
     torch.manual_seed(seed)
     net, features, run = board.model(), tensor(board.train.features), Run()
     optimizer = torch.optim.Adam(net.parameters(), lr=config.rate * (board.rate if rate is None else rate))
@@ -70,17 +68,29 @@ def train(board: Board, make: Callable[..., Loss], config: Config, seed: int, li
     for due in marks(limit):
         while spent < due:
             index, kept, run.epochs_done = next(steps), copy.deepcopy(net.state_dict()), done / len(features)
-            begin = process_time()
-            value = loss(net(features[index]), index.numpy())
-            optimizer.zero_grad()
-            value.backward()
-            optimizer.step()
-            spent += process_time() - begin
+            spent += step(net, optimizer, loss, features, index)
             done += len(index)
         check(board, run, net, kept, due)
         if run.worse >= PATIENCE:
             break
     return run
+
+
+def one_thread() -> None:
+    """Threads that wait for work would be charged to those who use them: PyTorch's, ours, NumPy's BLAS."""
+    torch.set_num_threads(1)
+    mg.set_threads(1)
+    threadpool_limits(1)
+
+
+def step(net: torch.nn.Module, optimizer: torch.optim.Optimizer, loss: Loss, features: Tensor, index: Tensor) -> float:
+    """One batch; the processor seconds it took."""
+    begin = process_time()
+    value = loss(net(features[index]), index.numpy())
+    optimizer.zero_grad()
+    value.backward()
+    optimizer.step()
+    return process_time() - begin
 
 
 def marks(limit: float) -> list[float]:
