@@ -9,10 +9,11 @@ from scipy.sparse import csr_matrix
 
 pytest.importorskip("highspy", reason="the arena solves relaxations with HiGHS")
 pytest.importorskip("pyepo", reason="the arena uses PyEPO's generators")
+pytest.importorskip("pyvrp", reason="the arena has PyVRP among its rivals")
 
 import experiments.arena.train as training
 import movegrad as mg
-from experiments.arena import assignment, icon, paths, prices, report, summary, vertices
+from experiments.arena import assignment, icon, notebook, paths, prices, report, summary, vertices
 from experiments.arena.board import Board, Examples, Linear, Relaxation
 from experiments.arena.cache import kept
 from experiments.arena.cones import Cone, binding_normals
@@ -21,11 +22,13 @@ from experiments.arena.oracles import Annealer, Filling, Highs, Packing
 from experiments.arena.pivots import adjacent
 from experiments.arena.routes import Routes
 from experiments.arena.runs import row, too_slow
+from experiments.arena.searches import PlanSearch
 from experiments.arena.study import DATA, OURS, RIVALS, STUDY, Settings
-from experiments.arena.tours import edge_normals, full, pieces
+from experiments.arena.tours import edge_normals, full, pieces, triangle
 from experiments.arena.train import FIRST, RATIO, Config, marks, train
 from experiments.arena.vertices import Vertices, program
-from experiments.framework import main
+from experiments.display import markdown
+from experiments.framework import main, run_part
 from experiments.store import read_record, write_arrays, write_json
 from experiments.verdicts import verdict
 
@@ -50,7 +53,8 @@ def small_board(**changes) -> Board:
         "solutions": labels.astype(np.uint8), "problem": mg.problems.Knapsack(WEIGHTS[None], [CAPACITY]), "relaxation": relaxation,
         "model": lambda: Linear(7, 5), "decide": exact, "oracles": {"exact": exact, "lp": Filling(WEIGHTS, CAPACITY)}, "rate": 0.1,
         "batch": 8, "extra": {"vertices": lambda: adjacent(relaxation, train_set.theta),
-                              "weights": np.array([WEIGHTS, WEIGHTS[::-1]]), "limits": np.array([CAPACITY, CAPACITY])},
+                              "weights": np.array([WEIGHTS, WEIGHTS[::-1]]), "limits": np.array([CAPACITY, CAPACITY]),
+                              "search": lambda theta, starts, iterations, seed: exact(theta)},
     }  # fmt: skip
     return Board(**{**given, **changes})
 
@@ -101,6 +105,23 @@ def test_routes_are_the_best_of_all_plans(vehicles, least):
         assert len(found) <= vehicles
         assert all(len(route) >= least and sum(demands[c - 1] for c in route) <= 9.0 for route in found)
         assert sum(length(tuple(route), costs) for route in found) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("vehicles", [3, 6])
+def test_a_search_from_a_plan_finds_the_best_of_few_whatever_the_signs_of_costs(vehicles):
+    """With no iteration it is no worse than where it began; with many it is the best of six customers' plans."""
+    rng, entry = np.random.default_rng(vehicles), triangle(7)
+    demands = rng.uniform(1, 3, 6)
+    problem, exact = mg.problems.CVRP(demands, 9.0, vehicles), Routes(demands, 9.0, vehicles)
+    searching = PlanSearch(problem, demands, 9.0, vehicles, entry)
+    theta = -1.0 - np.array([0.1, 1.0, 1.0, 10.0, 10.0])[:, None] * rng.standard_normal((5, 21))
+    starts = mg.sample(problem, np.zeros((5, 21)), steps=100, seed=3, trace=0).solutions[:, 0]
+    best = searching.counts([exact.solve(-np.append(one, 0.0)[entry]) for one in theta])
+    began = problem.statistic(starts)
+    np.testing.assert_array_equal(searching.counts([problem.decode(start) for start in starts]), began)
+    begun, found = (searching(theta, starts, iterations, 0) for iterations in (0, 500))
+    assert ((theta * begun).sum(1) >= (theta * began).sum(1) - 1e-3).all()
+    np.testing.assert_allclose((theta * found).sum(1), (theta * best).sum(1), atol=1e-3)
 
 
 def test_too_few_vehicles_are_said():
@@ -591,6 +612,34 @@ def test_rows_of_several_parts_are_computed_in_processes(tmp_path):
     before = (tmp_path / "out" / "linear.json").read_text()
     main(STUDY, [*words, "--limit", "0.1", "--workers", "1", "--data", "generated", "--out", str(tmp_path / "out")])
     assert (tmp_path / "out" / "linear.json").read_text() == before
+
+
+def test_the_notebook_sees_each_example_once_an_epoch_and_tests_the_last_model(monkeypatch, tmp_path, capsys):
+    seen, board = [], small_board()
+
+    def make(board: Board, seed: int):
+        def at(predicted, index):
+            seen.extend(index.tolist())
+            return -(predicted * torch.from_numpy(board.labels[index]).float()).sum(1).mean()
+
+        return at
+
+    plan = notebook.Plan("one", (1, 3))
+    monkeypatch.setitem(METHODS, "one", Method("one", "one", make, Config(), ()))
+    made = notebook.learned(board, plan, seed=0)
+    assert np.bincount(seen[2:]).tolist() == [3] * 20, "two more outside the clock"
+    assert 0 < made["clock"]["1"] < made["clock"]["3"]
+    assert np.mean(made["test"]["3"]) < np.mean(made["test"]["1"])
+    assert notebook.learned(board, plan, seed=0)["test"] == made["test"]
+
+    monkeypatch.setattr(notebook, "PLANS", {"movegrad": plan, "rival": plan})
+    monkeypatch.setattr(notebook, "OURS", ("movegrad",))
+    monkeypatch.setattr(notebook, "RIVALS", ("rival",))
+    monkeypatch.setattr(notebook.tours, "cvrp", lambda *_, **__: board)
+    for seeds in (1, 3):  # rows of more seeds join those of the first
+        run_part(notebook.part(tmp_path, ("one",), range(seeds)), tmp_path, show=lambda table: print(markdown(table)))
+    assert "| movegrad | rival | 3 | 0.00 ±0.00 | undecided |" in capsys.readouterr().out
+    assert len(read_record(tmp_path / "notebook.json").rows) == 6
 
 
 WRONG = {"--boards": "nowhere", "--methods": "magic", "--limit": "-1", "--seeds": "0", "--workers": "0", "--data": "nowhere"}

@@ -49,6 +49,7 @@ class Method:
             and ("normals" in board.extra or (board.relaxation is not None and board.relaxation.M is None)),
             "vertices": "vertices" in board.extra,
             "copies": "limits" in board.extra,
+            "search": "search" in board.extra,
         }
         why = {
             "exact": "no exact solver ends in time",
@@ -57,6 +58,7 @@ class Method:
             "cone": "its cone is in the variables of the program, of which T is a map, or they are too many",
             "vertices": "no list of adjacent vertices",
             "copies": "not several knapsack constraints",
+            "search": "no other heuristic that can begin at a plan",
         }
         return "" if there[self.needs] else why[self.needs]
 
@@ -176,8 +178,11 @@ def perturbed(board: Board, seed: int, oracle: str, samples: int, noise: float) 
     return at
 
 
-def from_labels(board: Board, seed: int, steps: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """(θ, which examples) → T(y) of annealing that begins at the label, with the moves, steps and temperature of ours."""
+Warm = Callable[[np.ndarray, np.ndarray], np.ndarray]  # θ (B, d) and which examples → T(y) that is found from their labels
+
+
+def annealed(board: Board, seed: int, steps: int) -> Warm:
+    """Annealing that begins at the label, with the moves, steps and temperature of ours."""
     calls, cooling = count(), mg.schedules.Annealing(0.5 * board.scale, 0.005 * board.scale)
 
     def solve(theta: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -189,10 +194,15 @@ def from_labels(board: Board, seed: int, steps: int) -> Callable[[np.ndarray, np
     return solve
 
 
-@method("spo-warm", "SPO+, warm heuristic", default={"steps": 1000})
-def warm_spo(board: Board, seed: int, steps: int) -> Loss:
+def searched(board: Board, seed: int, iterations: int) -> Warm:
+    """The best heuristic of others, from the label."""
+    calls, search = count(), board.extra["search"]
+    return lambda theta, index: search(theta, board.solutions[index], iterations, next(calls) * 1009 + seed)
+
+
+def warm_spo(heuristic: Callable[..., Warm], board: Board, seed: int, **effort: int) -> Loss:
     """SPO+ with a heuristic that begins at the label in place of the solver."""
-    solve = from_labels(board, seed, steps)
+    solve = heuristic(board, seed, **effort)
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
         found = solve(2.0 * values(predicted) - board.train.theta[index], index)
@@ -201,16 +211,25 @@ def warm_spo(board: Board, seed: int, steps: int) -> Loss:
     return at
 
 
-@method("pfy-warm", "perturbed FY, warm heuristic", default={"steps": 1000, "noise": 0.1}, noise=(0.5, 2.0))
-def warm_perturbed(board: Board, seed: int, steps: int, noise: float) -> Loss:
+def warm_perturbed(heuristic: Callable[..., Warm], board: Board, seed: int, noise: float, **effort: int) -> Loss:
     """Perturbed Fenchel-Young with a heuristic that begins at the label in place of the solver."""
-    solve, rng, sigma = from_labels(board, seed, steps), np.random.default_rng(seed), noise * float(board.train.theta.std())
+    solve, rng, sigma = heuristic(board, seed, **effort), np.random.default_rng(seed), noise * float(board.train.theta.std())
 
     def at(predicted: Tensor, index: np.ndarray) -> Tensor:
         theta = values(predicted)
         return along(predicted, solve(theta + sigma * rng.standard_normal(theta.shape), index) - board.labels[index])
 
     return at
+
+
+for name, title, heuristic, needs, effort in (
+    ("warm", "warm heuristic", annealed, "", {"steps": 1000}),
+    ("pyvrp", "PyVRP from the label", searched, "search", {"iterations": 10}),
+):
+    less_and_more: dict[str, tuple[int, ...]] = {"iterations": (0, 100)} if "iterations" in effort else {}
+    method(f"spo-{name}", f"SPO+, {title}", needs, effort, **less_and_more)(partial(warm_spo, heuristic))
+    noisy = {**effort, "noise": 0.1}
+    method(f"pfy-{name}", f"perturbed FY, {title}", needs, noisy, noise=(0.5, 2.0))(partial(warm_perturbed, heuristic))
 
 
 @method("reinforce", "score function", "exact", default={"oracle": "exact", "samples": 4, "noise": 0.1}, noise=(0.5, 2.0))

@@ -65,7 +65,7 @@ OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step", "ours
 EXACT = ("spo", "pfy", "reinforce", "reinforce-spo", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
 WARM = ("spo-warm", "pfy-warm", "spo-warm-anchored")  # rivals whose solver is made of our moves
 RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
-RIVALS += ("spo-anchored", "spo-lp-anchored", "spo-warm-anchored")
+RIVALS += ("spo-anchored", "spo-lp-anchored", "spo-warm-anchored", "spo-pyvrp", "pfy-pyvrp")
 
 FULL = {
     "icon": ("icon-1", "icon-2", "icon-6", "icon-hard0", "icon-hard5"),

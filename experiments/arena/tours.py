@@ -13,6 +13,7 @@ from experiments.arena.board import Board, Linear, Oracle, divided
 from experiments.arena.cache import kept
 from experiments.arena.oracles import Annealer, PyEPOModel
 from experiments.arena.routes import Routes
+from experiments.arena.searches import PlanSearch
 from movegrad.integrations._edges import tours, triangle_edges
 
 CAPACITY, VEHICLES = 30, 5
@@ -145,7 +146,9 @@ def cvrp(customers: int, seed: int, cache: Path, valid: int = 50) -> Board:
         labels, decide, validate = (Annealer(problem, steps * customers) for steps in (100_000, 10_000, 3_000))
         file = cache / f"cvrp-{customers}-{seed}-{labels.steps}.npz"
         found = kept(file, "routes", data[1], lambda: labels.solutions(data[1]))
-        return board_of(f"CVRP-{customers}", problem, data, found, 40, 5e-2, {}, decide, validate, valid=20)
+        made = board_of(f"CVRP-{customers}", problem, data, found, 40, 5e-2, {}, decide, validate, valid=20)
+        made.extra["search"] = PlanSearch(problem, demands, CAPACITY, vehicles, triangle(customers + 1))
+        return made
     exact = Plans(problem, Routes(demands, CAPACITY, vehicles, least=2))
     data = examples_of(customers + 1, 1000, 100, 10, seed)
     found = kept(cache / f"cvrp-{customers}-{seed}.npz", "routes", data[1], lambda: exact.solutions(data[1]))

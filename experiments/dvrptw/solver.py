@@ -5,48 +5,16 @@ on prizes (matrices, neighbors) is set up once per wave.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import thread_time
-from typing import Any
 
 import numpy as np
 import pyvrp
-from pyvrp.search import (
-    OPERATORS,
-    LocalSearch,
-    NeighbourhoodParams,
-    PerturbationManager,
-    compute_neighbours,
-)
-from pyvrp.stop import MaxIterations
 
 from experiments.dvrptw.environment import Requests, Routes, Wave
 from experiments.dvrptw.instances import Instance
-
-NEIGHBORS = 20  # better than PyVRP's 50 below a second
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Iterations (reproducible) or seconds of the processor, which other work does not shorten; exactly one of them."""
-
-    iterations: int | None = None
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        if (self.iterations is None) == (self.seconds is None):
-            raise ValueError(f"a budget has iterations or seconds, got {self.iterations} and {self.seconds}.")
-        if self.iterations is not None and self.iterations < 0:
-            raise ValueError(f"iterations must be ≥ 0, got {self.iterations}.")
-        if self.seconds is not None and not self.seconds > 0:
-            raise ValueError(f"seconds must be > 0, got {self.seconds}.")
-
-    def stop(self, begin: float) -> Callable[[float], bool]:
-        """PyVRP's stopping criterion; time counts from ``begin``."""
-        if self.iterations is not None:
-            return MaxIterations(self.iterations)
-        return lambda _: thread_time() - begin >= self.seconds  # type: ignore[operator]
+from experiments.pyvrp_search import NEIGHBORS, Budget, neighbors_of, search
 
 
 @dataclass(frozen=True)
@@ -65,29 +33,6 @@ def served(routes: Iterable[Sequence[int]], n: int) -> np.ndarray:
     out = np.zeros(n)
     out[[i - 1 for route in routes for i in route]] = 1.0
     return out
-
-
-def search(
-    data: pyvrp.ProblemData, neighbors: Any, budget: Budget, seed: int, start: Routes | None = None, improve: bool = False
-) -> pyvrp.Result:
-    """Iterated local search, as ``pyvrp.solve`` does it, with given neighbors; a time limit includes the first solution.
-
-    ``start``: routes of clients in place of a random first solution, which is improved by local search; ``improve`` does the same
-    with ``start``.
-    """
-    begin = thread_time()
-    rng = pyvrp.RandomNumberGenerator(seed=seed)
-    local = LocalSearch(data, rng, neighbors, PerturbationManager())
-    for operator in OPERATORS:
-        if operator.supports(data):
-            local.add_operator(operator(data))
-    params = pyvrp.PenaltyParams()
-    penalties = pyvrp.PenaltyManager(params.midpoint_penalties(data), params)
-    first = pyvrp.Solution.make_random(data, rng) if start is None else pyvrp.Solution(data, start)
-    if start is None or improve:
-        first = local(first, penalties.max_cost_evaluator(), exhaustive=True)
-    algorithm = pyvrp.IteratedLocalSearch(data, penalties, local, first)
-    return algorithm.run(budget.stop(begin), collect_stats=False, display=False)
 
 
 def problem_data(durations: np.ndarray, clients: list[pyvrp.Client], capacity: int, vehicles: int, end: int) -> pyvrp.ProblemData:
@@ -118,7 +63,7 @@ class WaveSolver:
         capacity = wave.instance.capacity
         vehicles = max(3 * math.ceil(wave.demands.sum() / capacity), n // 3) + 4
         self.data = problem_data(wave.durations, self._clients(np.zeros(n)), capacity, vehicles, int(wave.windows[0, 1]))
-        self.neighbors = compute_neighbours(self.data, NeighbourhoodParams(num_neighbours=neighbors))
+        self.neighbors = neighbors_of(self.data, neighbors)
 
     def _clients(self, prizes: np.ndarray) -> list[pyvrp.Client]:
         rounded = np.rint(np.maximum(prizes, 0.0)).astype(np.int64).tolist()
@@ -220,7 +165,7 @@ def solve_day(
     routes = None if start is None else [[number - 1 for number in route] for route in start]
     vehicles = max(n // 3 + 4, 0 if routes is None else len(routes))
     data = problem_data(durations, clients, instance.capacity, vehicles, int(instance.windows[0, 1]))
-    neighbors = compute_neighbours(data, NeighbourhoodParams(num_neighbours=NEIGHBORS))
+    neighbors = neighbors_of(data)
     begin = thread_time()
     found = search(data, neighbors, budget, seed, routes)
     seconds = thread_time() - begin
