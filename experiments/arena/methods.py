@@ -103,6 +103,7 @@ def values(predicted: Tensor) -> np.ndarray:
 @method(f"{OURS}-costs", "movegrad at 2θ − c", default={"steps": 1000, "heat": 0.5, "costs": True}, heat=(0.1, 2.0))
 @method(f"{OURS}-cool", "movegrad at 2θ − c, cool", default={"steps": 1000, "heat": 0.1, "costs": True})
 @method(f"{OURS}-long", "movegrad at 2θ − c, long chains", default={"steps": 10_000, "heat": 0.5, "costs": True}, heat=(0.1, 2.0))
+@method(f"{OURS}-short", "movegrad at 2θ − c, short chains", default={"steps": 100, "heat": 0.1, "costs": True}, heat=(0.03,))
 @method(f"{OURS}-guided", "movegrad, guided moves", "guided", default={"steps": 1000, "heat": 0.5, "guided": True}, heat=(0.1, 2.0))
 def local_search(board: Board, seed: int, steps: int, heat: float, costs: bool = False, guided: bool = False) -> Loss:
     """Chains from the label; ``heat`` is the temperature in units of what a move changes."""
