@@ -566,6 +566,7 @@ def test_growth_tells_the_work_of_an_example_or_why_there_is_none():
     assert summary.grown(kind, "mse") == report.NOTHING
     assert summary.grown(kind, "spo") == "its first step takes about 99 s"
     assert summary.grown(kind, "cave") == "–"
+    assert [summary.epoch(kind, method) for method in ("ours", "mse", "spo", "cave")] == ["1", "–", "–", "–"]
 
 
 def test_files_of_a_part_are_summed_up_together(tmp_path):
