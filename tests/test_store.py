@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
+from experiments import collect
 from experiments.display import save_figure
 from experiments.store import (
     Damaged,
@@ -22,6 +23,7 @@ from experiments.store import (
     replacing,
     write_arrays,
     write_json,
+    write_rows,
     write_text,
 )
 from experiments.version import UNKNOWN
@@ -205,3 +207,37 @@ def test_damaged_arrays_are_named(tmp_path):
         read_arrays(path, "x", "y")
     with pytest.raises(FileNotFoundError):
         read_arrays(tmp_path / "other.npz")
+
+
+# --- rows of several files ------------------------------------------------------------------------------------------------------
+
+
+def of_part(path: Path, settings: dict, code: str, rows: dict) -> Path:
+    write_rows(path, {"settings": settings, "machine": "m", "code": code, "rows": rows})
+    return path
+
+
+def test_rows_of_several_files_are_collected_and_say_which_code_made_them(tmp_path, capsys):
+    one = of_part(tmp_path / "one.json", {"sets": ["a"], "data": {"n": 3}}, "1", {"a x": {"v": 1}, "a y": {"v": 2}})
+    two = of_part(
+        tmp_path / "two.json", {"sets": ["b", "a"], "data": {"n": 3}, "first": 0}, "2", {"a y": {"v": 3}, "b x": {"v": 4}}
+    )
+    collect.main([str(one), str(one), str(two)])  # the first takes in the second
+    record = read_record(one)
+    assert record.settings == {"sets": ["a", "b"], "data": {"n": 3}, "first": 0}
+    assert record.rows == {"a x": {"v": 1, "code": "1"}, "a y": {"v": 3, "code": "2"}, "b x": {"v": 4, "code": "2"}}
+    assert record.code == collect.SEVERAL
+    assert "one.json: 3 rows" in capsys.readouterr().out
+    collect.main([str(tmp_path / "again.json"), str(one)])
+    assert read_record(tmp_path / "again.json").rows == record.rows, "collected twice, a row still names its own code"
+    with pytest.raises(OtherVersion, match="rows of other code"):
+        Store(one, record.settings, "2")
+
+
+def test_files_of_other_settings_are_not_collected(tmp_path):
+    one, two = (of_part(tmp_path / f"{n}.json", {"data": {"n": n}}, "1", {"a": {}}) for n in (3, 4))
+    with pytest.raises(SystemExit, match="FILE must have the settings of those before it, got another data n: 4, not 3"):
+        collect.main([str(tmp_path / "out.json"), str(one), str(two)])
+    assert not (tmp_path / "out.json").exists()
+    with pytest.raises(SystemExit, match="nowhere"):
+        collect.main([str(tmp_path / "out.json"), str(tmp_path / "nowhere.json")])

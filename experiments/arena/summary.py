@@ -22,6 +22,7 @@ from experiments.verdicts import paired, verdict
 
 FOLDER = Path(__file__).parent / "results"
 USUAL = 10.0  # seconds: what is trained for longer says so in its name
+ORDER = {board: place for place, board in enumerate(board for boards in FULL.values() for board in boards)}
 ALONE = "alone"  # no rival has ended a step
 
 
@@ -60,7 +61,7 @@ def kinds(folder: Path) -> list[Kind]:
             if board not in kind.boards:
                 kind.boards.append(board)
             kind.rows.update({key: row for key, row in record.rows.items() if key.rsplit(" ", 1)[0] == board})
-    return list(found.values())
+    return sorted(found.values(), key=lambda kind: ORDER.get(kind.boards[0], len(ORDER)))
 
 
 def files(folder: Path) -> list[Path]:
