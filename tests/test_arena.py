@@ -627,20 +627,25 @@ def test_the_notebook_sees_each_example_once_an_epoch_and_tests_the_last_model(m
 
     plan = notebook.Plan("one", (1, 3))
     monkeypatch.setitem(METHODS, "one", Method("one", "one", make, Config(), ()))
-    made = notebook.learned(board, plan, seed=0)
+    made = notebook.learned(board, plan, 0, board.test)
     assert np.bincount(seen[2:]).tolist() == [3] * 20, "two more outside the clock"
     assert 0 < made["clock"]["1"] < made["clock"]["3"]
     assert np.mean(made["test"]["3"]) < np.mean(made["test"]["1"])
-    assert notebook.learned(board, plan, seed=0)["test"] == made["test"]
+    assert notebook.learned(board, plan, 0, board.test)["test"] == made["test"]
+    assert len(notebook.learned(board, plan, 0, board.valid)["test"]["3"]) == len(board.valid.theta)
 
     monkeypatch.setattr(notebook, "PLANS", {"movegrad": plan, "rival": plan})
     monkeypatch.setattr(notebook, "OURS", ("movegrad",))
     monkeypatch.setattr(notebook, "RIVALS", ("rival",))
+    monkeypatch.setattr(notebook, "NOTEBOOKS", 1)
     monkeypatch.setattr(notebook.tours, "cvrp", lambda *_, **__: board)
     for seeds in (1, 3):  # rows of more seeds join those of the first
         run_part(notebook.part(tmp_path, ("one",), range(seeds)), tmp_path, show=lambda table: print(markdown(table)))
-    assert "| movegrad | rival | 3 | 0.00 ±0.00 | undecided |" in capsys.readouterr().out
-    assert len(read_record(tmp_path / "notebook.json").rows) == 6
+    printed = capsys.readouterr().out
+    assert "| movegrad | rival | 1, 1 | 3 | 0.00 ±0.00 | undecided |" in printed
+    assert "| movegrad | 3 * | 3 |" in printed, "the more epochs, the better, on those left out, too"
+    assert "| movegrad | rival | 3, 3 | 3 | 0.00 ±0.00 | undecided |" in printed
+    assert len(read_record(tmp_path / "notebook.json").rows) == 12
 
 
 WRONG = {"--boards": "nowhere", "--methods": "magic", "--limit": "-1", "--seeds": "0", "--workers": "0", "--data": "nowhere"}
