@@ -25,13 +25,13 @@ def study_of(name: str) -> Study:
     return import_module(f"experiments.{name}.study").STUDY
 
 
-def summary(name: str) -> str:
-    """One table of all results of a study, and those that stand below it."""
+def summary(name: str, brief: bool = False) -> str:
+    """One table of all results of a study, and, unless it is to be brief, those that stand below it."""
     module, folder = import_module(f"experiments.{name}.summary"), study_of(name).folder / "results"
     made = module.table(folder)
     _, _, grid = markdown(made).partition("\n\n")  # its title says what the page says
-    below = "\n".join(markdown(other) for other in module.others(folder))
-    return f"\n{grid}\n{made.caption.capitalize()}.\n\n{below}\n"
+    below = "" if brief else "\n" + "\n".join(markdown(other) for other in module.others(folder))
+    return f"\n{grid}\n{made.caption.capitalize()}.\n{below}\n"
 
 
 def page(name: str) -> str:
@@ -58,9 +58,9 @@ def page(name: str) -> str:
 
 
 def readme(name: str) -> str:
-    """The README of a study, its summary that of the results."""
+    """The README of a study, its one table of all results made anew."""
     text = (study_of(name).folder / "README.md").read_text(encoding="utf-8")
-    return BLOCK.sub(lambda _: summary(name), text) if name in SUMMARIES else text
+    return BLOCK.sub(lambda _: summary(name, brief=True), text) if name in SUMMARIES else text
 
 
 def main(names: list[str] | None = None) -> None:
