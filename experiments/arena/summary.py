@@ -2,6 +2,7 @@
 
 import argparse
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,28 +117,37 @@ def table(folder: Path) -> Table:
     return shown
 
 
-def matrix(folder: Path) -> Table:
-    """Ours at the last time, as validation chooses it, less every rival, as validation prefers it, for all kinds."""
-    shown = Table(title="ours − each rival at the last time, points of regret, paired 95 % interval, and the verdict")
-    grouped = kinds(folder)
-    for name in ("rival", *(kind.name for kind in grouped)):
+def by_method(folder: Path, title: str, first: str, methods: Iterable[str], cell: Callable[[Kind, str], str]) -> Table:
+    """A line for each of the methods that have a cell, a column for each kind."""
+    shown, grouped = Table(title=title), kinds(folder)
+    for name in (first, *(kind.name for kind in grouped)):
         shown.add_column(name)
-    for method in RIVALS:
-        cells = [duel(kind, method) for kind in grouped]
+    for method in methods:
+        cells = [cell(kind, method) for kind in grouped]
         if any(cell != "–" for cell in cells):
             shown.add_row(METHODS[method].title, *cells)
     return shown
 
 
+def matrix(folder: Path) -> Table:
+    """Ours at the last time, as validation chooses it, less every rival, as validation prefers it, for all kinds."""
+    title = "ours − each rival at the last time, points of regret, paired 95 % interval, and the verdict"
+    return by_method(folder, title, "rival", RIVALS, duel)
+
+
+def found_with(kind: Kind, method: str) -> tuple[list[Entry], int]:
+    """All that was trained on the data sets of a kind that have a method, and how many these are."""
+    there = [board for board in kind.boards if "missing" not in kind.rows.get(f"{board} {method}", {"missing": ""})]
+    return (entries(kind.rows, *there) if there else []), len(there)
+
+
 def duel(kind: Kind, method: str) -> str:
     """Ours less one rival on the data sets that the rival was trained on."""
-    time = kind.times[-1]
-    there = [board for board in kind.boards if "missing" not in kind.rows.get(f"{board} {method}", {"missing": ""})]
-    found = entries(kind.rows, *there) if there else []
+    time, (found, count) = kind.times[-1], found_with(kind, method)
     mine, rival = best([e for e in found if e.ours], time), best([e for e in found if e.method == method], time)
     if mine is None or rival is None:
-        return NOTHING if there and mine is not None else "–"
-    some = [] if len(there) == len(kind.boards) else [f"({len(there)} of {len(kind.boards)})"]
+        return NOTHING if count and mine is not None else "–"
+    some = [] if count == len(kind.boards) else [f"({count} of {len(kind.boards)})"]
     return " ".join([*judged(mine, rival, time), *some])
 
 
@@ -192,22 +202,12 @@ def grown(kind: Kind, method: str) -> str:
 
 def work(folder: Path) -> Table:
     """What a pass over the data costs: seconds of an epoch of every method that has learned, as validation prefers it."""
-    shown = Table(title="processor seconds of an epoch, without preparation")
-    grouped = kinds(folder)
-    for name in ("method", *(kind.name for kind in grouped)):
-        shown.add_column(name)
-    for method in METHODS:
-        cells = [epoch(kind, method) for kind in grouped]
-        if any(cell != "–" for cell in cells):
-            shown.add_row(METHODS[method].title, *cells)
-    return shown
+    return by_method(folder, "processor seconds of an epoch, without preparation", "method", METHODS, epoch)
 
 
 def epoch(kind: Kind, method: str) -> str:
-    """A cell of the table of work, over the data sets that have the method."""
-    there = [board for board in kind.boards if "missing" not in kind.rows.get(f"{board} {method}", {"missing": ""})]
-    found = [entry for entry in entries(kind.rows, *there) if entry.method == method] if there else []
-    chosen = best(found, kind.times[-1])
+    """A cell of the table of work."""
+    chosen = best([entry for entry in found_with(kind, method)[0] if entry.method == method], kind.times[-1])
     return "–" if chosen is None else few_digits(chosen.pace)
 
 
