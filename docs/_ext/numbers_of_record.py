@@ -184,10 +184,10 @@ def gap(layer: str, budget: str) -> str:
     return f"{row.split(' | ')[4]} %"
 
 
-def arena(*where: tuple[str, str], seconds: int = 10) -> str:
-    """Test regret in the arena, of a method as it was tuned, in the mean over data sets (files and rows), seeds and examples."""
-    rows = [load(f"experiments/arena/results/{file}.json")["rows"][row]["tuned"]["test"][str(seconds)] for file, row in where]
-    return f"{100 * mean(mean(seed) for regrets in rows for seed in regrets):.1f} %"
+def arena(part: str, method: str, *boards: str, seconds: int = 10) -> str:
+    """Test regret in the arena, of a method as it was tuned, in the mean over data sets, seeds and examples."""
+    rows = load(f"experiments/arena/results/{part}.json")["rows"]
+    return f"{100 * mean(mean(map(mean, rows[f'{board} {method}']['tuned']['test'][str(seconds)])) for board in boards):.2f} %"
 
 
 def demo() -> str:
@@ -217,17 +217,20 @@ NUMBERS = {
     "knapsack_long": within(50.0),
     "routing_steps": ", ".join(gap("chain from the target", f"K = {steps}") for steps in (10, 100, 1000)),
     "routing_improved": gap("chain from the improved target", "K = 1000"),
-    "arena_decisions": arena(("larger/growth", "gap-10-0 ours-costs")),
-    "arena_both": arena(("anchored/growth", "gap-10-0 ours-costs-anchored")),
-    "arena_squares": arena(("larger/growth", "gap-10-0 mse")),
-    "arena_paths_bound": arena(("linear", "path-0 ours-costs"), ("second/linear", "path-1 ours-costs")),
-    "arena_paths_regret": arena(*(("regret/linear", f"path-{k} ours-regret") for k in (0, 1))),
-    "arena_paths_score": arena(*(("regret/linear", f"path-{k} reinforce-spo") for k in (0, 1))),
-    "arena_prices_bound": arena(("prices", "prices-120-0 ours-costs"), ("second/prices", "prices-120-1 ours-costs")),
-    "arena_prices_regret": arena(*(("regret/prices", f"prices-120-{k} ours-regret") for k in (0, 1))),
-    "arena_prices_score": arena(*(("regret/prices", f"prices-120-{k} reinforce-spo") for k in (0, 1))),
-    "arena_routes_bound": arena(("plans/cvrp", "cvrp-20-42 ours-costs"), ("second/cvrp", "cvrp-20-43 ours-costs")),
-    "arena_routes_regret": arena(*(("regret/cvrp", f"cvrp-20-{k} ours-regret") for k in (42, 43))),
+    "arena_decisions": arena("growth", "ours-costs", "gap-10-0"),
+    "arena_both": arena("growth", "ours-costs-anchored", "gap-10-0"),
+    "arena_squares": arena("growth", "mse", "gap-10-0"),
+    "arena_paths_bound": arena("linear", "ours-costs", "path-0", "path-1"),
+    "arena_paths_regret": arena("linear", "ours-regret", "path-0", "path-1"),
+    "arena_paths_score": arena("linear", "reinforce-spo", "path-0", "path-1"),
+    "arena_prices_bound": arena("prices", "ours-costs", "prices-120-0", "prices-120-1"),
+    "arena_prices_regret": arena("prices", "ours-regret", "prices-120-0", "prices-120-1"),
+    "arena_prices_score": arena("prices", "reinforce-spo", "prices-120-0", "prices-120-1"),
+    "arena_routes_bound": arena("cvrp", "ours-costs", "cvrp-20-42", "cvrp-20-43"),
+    "arena_routes_regret": arena("cvrp", "ours-regret", "cvrp-20-42", "cvrp-20-43"),
+    "arena_programs_long": arena("linear", "ours-costs", "lp-0", "lp-1"),
+    "arena_programs_short": arena("linear", "ours-short", "lp-0", "lp-1"),
+    "arena_programs_sooner": arena("linear", "ours-short", "lp-0", "lp-1", seconds=3),
     "chain_table": chain(),
     "costs_table": costs(),
     "routing_table": routing(),
