@@ -663,8 +663,9 @@ def test_any_data_set_can_be_named_and_seeds_begin_where_they_are_told_to(tmp_pa
         main(STUDY, [*words, "--seed", seed, "--only", "prices", "--out", str(tmp_path / seed)])
     first, other = (read_record(tmp_path / seed / "prices.json").rows["prices-120-5 mse"] for seed in ("0", "7"))
     assert first["tuned"]["valid"] != other["tuned"]["valid"]
-    with pytest.raises(SystemExit, match="Nothing of icon is left to compute"):
-        main(STUDY, [*words, "--only", "icon", "--out", str(tmp_path / "none")])
+    for other in ("icon", "notebook"):
+        with pytest.raises(SystemExit, match=f"Nothing of {other} is left to compute"):
+            main(STUDY, [*words, "--only", other, "--out", str(tmp_path / "none")])
     with pytest.raises(SystemExit, match=r"knapsack48\.npz is missing"):
         main(STUDY, [*words[:-1], str(tmp_path), "--only", "prices", "--out", str(tmp_path / "none")])
 

@@ -338,7 +338,7 @@ def propose_first(data, state, rng):
     return state.order[0], 0.0
 
 
-def with_flip(**changed) -> mg.Problem:
+def with_flip(phi=None, **changed) -> mg.Problem:
     """A hypercube whose move is spoiled."""
     problem = Hypercube(3)
     return mg.Problem(
@@ -346,6 +346,7 @@ def with_flip(**changed) -> mg.Problem:
         problem.state,
         [replace(cube_moves.FLIP, **changed)],
         3,
+        phi=phi,
         contains=cube_moves.contains,
         states=problem.states,
         name="wrong",
@@ -393,7 +394,27 @@ def peeking() -> mg.Problem:
     return mg.Problem(problem.data, problem.state, moves, 3, prepare=peek, contains=cube_moves.contains, states=problem.states)
 
 
+@mg.jit
+def small_phi(data, y):
+    return 1e-10 * (3.0 * y[0] - y[1])
+
+
+@mg.jit
+def small_gain(data, state, move):
+    return 1e-10 * (3.0 - 4.0 * move) * (1.0 - 2.0 * state.y[move]) if move < 2 else 0.0
+
+
+@mg.jit
+def small_gain_of_another_sign(data, state, move):
+    return -small_gain(data, state, move)
+
+
+def with_small_phi(gain) -> mg.Problem:
+    return with_flip(gain=gain, phi=small_phi)
+
+
 WRONG = {
+    "a wrong gain of a φ that is small throughout": (with_small_phi(small_gain_of_another_sign), "wrong gain"),
     "a constant factor in the ratio": (with_flip(propose=propose_biased), "wrong ratio"),
     "a missing factor in the ratio": (with_flip(propose=propose_upward_wrong), "wrong ratio"),
     "an error that shows for one sign of θ": (with_flip(propose=claims_too_much_down), "wrong ratio"),
@@ -705,3 +726,7 @@ def test_a_long_listing_is_said(monkeypatch, capsys):
     problem.states = slowly
     assert mg.check(problem, compiled=False).ok
     assert "still listing the solutions of TopK(4, k=2)" in capsys.readouterr().err
+
+
+def test_a_small_phi_is_no_fault():
+    mg.check(with_small_phi(small_gain), temperatures=(1e-10, 1.0)).raise_if_wrong()

@@ -1,7 +1,9 @@
 """The folder of compiled kernels may be damaged, foreign, missing or not writable: calls go on, with one warning that names it."""
 
 import errno
+import hashlib
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -64,6 +66,15 @@ def test_what_cannot_be_loaded_is_compiled_anew(folder, monkeypatch):
     monkeypatch.setattr(disk_cache.FunctionCache, "_load_overload", lambda *_: 1 / 0)
     with pytest.warns(RuntimeWarning, match=r"division by zero"):
         assert hits(fresh(), 3) == 0
+
+
+def test_records_of_a_module_without_a_name_are_no_fault_of_the_folder(folder, monkeypatch, recwarn):
+    """What ``runpy.run_path`` makes cannot be imported by the next process: it compiles, and says nothing wrong."""
+    path = stored(folder)
+    content = pickle.dumps(os.path.join).replace(b"posixpath", b"<dynamic>")
+    path.write_bytes(hashlib.sha256(content).digest() + content)
+    assert hits(fresh(), 3) == 0
+    assert not recwarn.list
 
 
 def test_another_version_of_numba_has_files_of_its_own(folder, monkeypatch):

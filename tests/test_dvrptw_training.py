@@ -472,6 +472,8 @@ def test_any_day_of_any_folder_is_played(tmp_path, capsys):
     assert "1 days of 1 instances" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="holds no instance"):
         main(["play", "--instances", str(tmp_path / "network"), *words])
+    with pytest.raises(SystemExit, match=r"--policy must be greedy, .*network, or the folder of a trained model, got nobody"):
+        main(["play", "--instances", str(tmp_path), "--policy", "nobody"])
 
 
 def test_perturbed_pyvrp_may_start_at_the_target(prepared):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import movegrad as mg
+from movegrad.problems import CVRP
+from movegrad.problems._loads import on_grid
 from movegrad.problems.routing import Instance, PrizeCollectingVRPTW
 from tests.routing_instances import all_plans, array, cost, instance, plan_of
 
@@ -54,6 +56,14 @@ BAD = {
     "half a vehicle": (but("max_vehicles", 1.5), r"max_vehicles must be an integer, got 1\.5\."),
     "shape of costs": (but("costs", np.zeros((3, 2))), r"costs must have shape \(3, 3\), got \(3, 2\)\."),
     "NaN cost": (but("costs", np.full((3, 3), np.nan)), r"costs must be finite, got nan at index \(0, 0\)\."),
+    "cost that takes the digits of others": (
+        but("costs", np.where(np.eye(3, k=1) > 0, 1e12, 0.3)),
+        r"costs must keep their digits beside the largest of their kind, got 0\.3 at index \(0, 0\), which would become 0:",
+    ),
+    "times that begin far from 0": (
+        {**but("durations", 0.3 * np.ones((3, 3))), "windows": np.array([[0.0, 9.0]] * 3) + 1.7e12},
+        r"durations must keep their digits beside the largest of their kind, got 0\.3",
+    ),
     "shape of coordinates": (but("coordinates", np.zeros((3, 3))), r"coordinates must have shape \(3, 2\), got \(3, 3\)\."),
 }
 
@@ -233,6 +243,28 @@ def test_demands_that_are_no_integers_may_fill_a_vehicle():
     assert whole.demands.tolist() == [0, 3, 3, 1, 2]
     ours, theirs = (mg.problems.PrizeCollectingVRPTW(one) for one in (instance, whole))
     assert len(mg.exact.Enumeration(ours).solutions) == len(mg.exact.Enumeration(theirs).solutions)
+
+
+def test_large_numbers_that_take_no_digits_are_fine():
+    for large in (np.inf, 1e300, 1e12):  # windows without an end
+        assert Instance(**but("windows", large, (1, 1))).windows[1, 1] > 1e11
+    costs = np.array([[0, 10**12, 3], [4, 0, 5], [6, 7, 0]])  # integers
+    np.testing.assert_array_equal(Instance(**but("costs", costs)).costs, costs)
+    noise = np.array([[0.0, 1e-14, 3.1], [4.0, 0.0, 5.0], [6.0, 7.0, 0.0]])  # what is lost is none of a usual cost
+    np.testing.assert_allclose(Instance(**but("costs", noise)).costs, noise, atol=1e-11)
+
+
+def test_capacities_that_miss_an_integer_by_rounding_are_that_integer():
+    """0.29 · 100 is 28.999999999999996; and 0.1 + 0.2 is more than 0.3."""
+    assert on_grid(np.array([10.0, 19.0]), np.array([0.29 * 100, 28.9999, 29.0, 1e10, 1e10 + 0.5]), 29e9)[1].tolist() == [
+        29.0, 28.0, 29.0, 1e10, 1e10,
+    ]  # fmt: skip
+    assert CVRP([10, 19], 0.29 * 100, vehicles=1).is_feasible([[1, 2]])
+    assert not CVRP([10, 19], 28.9999, vehicles=2).is_feasible([[1, 2]])
+    assert CVRP([0.1 + 0.2, 0.1], 0.3).is_feasible([[1], [2]])
+    assert Instance(**{**but("demands", [0, 0.1 + 0.2, 0.1]), "capacity": 0.3}).capacity == pytest.approx(0.3)
+    with pytest.raises(ValueError, match=r"demands must be at most the capacity 0\.3, got 0\.3001 for customer 1"):
+        CVRP([0.3001, 0.1], 0.3)
 
 
 @pytest.mark.parametrize("seed", range(8))

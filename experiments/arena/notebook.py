@@ -40,6 +40,7 @@ PLANS = {
     "movegrad at 2θ − c": Plan("ours-costs", (3, 10, 30, 100)),
     "movegrad, labels": Plan("ours", (3, 10, 30, 100)),
 }
+BOARD = "cvrp-20-42"  # what the arena calls its data set
 NOTEBOOKS, LEFT_OUT = 10, 50  # epochs; examples
 REPORTED = {"SPO+": (0.0588, 1164.0), "CaVE+": (0.0544, 143.0)}  # by the notebook: regret and seconds, one run each
 OURS = tuple(name for name in PLANS if name.startswith("movegrad"))

@@ -140,7 +140,9 @@ def parts(options: argparse.Namespace) -> list[Part]:
         return Part(name, settings, tasks, report.tables, partial(report.figures, name), elsewhere=there)
 
     seeds = range(options.seed, options.seed + (options.seeds or (5 if options.full else 2)))
-    return [*map(part, NAMES), notebook.part(CACHE, options.methods or OURS + RIVALS, seeds)]
+    wanted = options.methods or OURS + RIVALS
+    others = options.boards and notebook.BOARD not in options.boards
+    return [*map(part, NAMES), notebook.part(CACHE, () if others else wanted, seeds)]
 
 
 ABOUT = "Benchmarks of others, against the methods people would use instead: regret against processor seconds of training."

@@ -160,7 +160,11 @@ def policy_of(word: str) -> Policy:
     """By name, or by the folder of a model; "network" is the one that comes with the study."""
     if word in (*SIMPLE, "kleopatra"):
         return Policy(word)
-    return Policy("network", str(NETWORK) if word == "network" else word)
+    folder = NETWORK if word == "network" else Path(word)
+    if not (folder / "model.json").exists():
+        known = ", ".join((*SIMPLE, "kleopatra", "network"))
+        raise ValueError(f"--policy must be {known}, or the folder of a trained model, got {word}.")
+    return Policy("network", str(folder))
 
 
 def evaluation(options: argparse.Namespace, console: Console) -> None:

@@ -41,7 +41,10 @@ class _Files:
             return None
         if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
             raise OSError(f"{self._path(key).name} is damaged")
-        return pickle.loads(content[_DIGEST:])
+        try:
+            return pickle.loads(content[_DIGEST:])
+        except (ImportError, AttributeError):  # a record of a module that cannot be imported by its name, as runpy makes them
+            return None
 
     def save(self, key: Any, data: Any) -> None:
         content = dumps(data)

@@ -28,11 +28,20 @@ def amounts(value: Any, name: str, axes: int) -> np.ndarray:
 def on_grid(weights: np.ndarray, capacities: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
     """Weights as multiples of a power of two, fine enough that sums up to ``most`` are exact, and capacities with slack.
 
-    Where all weights are integers (as far as sums of them are exact) nothing is rounded and there is no slack. Capacities that no
-    load can reach are cut, so that what is left of them is exact too.
+    Where all weights are integers (as far as sums of them are exact) nothing is rounded and there is no slack, but for capacities
+    that miss an integer by rounding, such as 0.29 · 100. Capacities that no load can reach are cut, so that what is left of them is
+    exact too.
     """
     if (weights == np.round(weights)).all() and most < 2.0**51:
-        return weights, np.floor(np.minimum(capacities, 2.0 * most + 1.0))
+        limits = np.minimum(capacities, 2.0 * most + 1.0)
+        nearest = np.round(limits)
+        return weights, np.where(np.abs(limits - nearest) <= SLACK * np.minimum(limits, 1000.0), nearest, np.floor(limits))
     grid = 1.5 * np.ldexp(1.0, min(int(np.frexp(most)[1]) + 2, 1022))
     limits = np.minimum(capacities * (1.0 + SLACK), 2.0 * most)
     return (weights + grid) - grid, (limits + grid) - grid
+
+
+def exceeds(weights: np.ndarray, capacity: float) -> np.ndarray:
+    """Which weights alone are more than the capacity."""
+    rounded, limit = on_grid(weights, np.array(capacity), float(weights.sum()))
+    return rounded > limit

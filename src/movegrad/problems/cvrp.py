@@ -19,9 +19,9 @@ from movegrad.engine import jit, outline
 from movegrad.problem import Jitted, Move
 from movegrad.problems._binary import weighted
 from movegrad.problems._edges import edge, matrix_of, to_edges, to_matrix
-from movegrad.problems._loads import SLACK
+from movegrad.problems._loads import SLACK, exceeds
 from movegrad.problems._packing import pack
-from movegrad.problems.routing.instance import Instance
+from movegrad.problems.routing.instance import Instance, coarse
 from movegrad.problems.routing.moves import MOVES, apply_relocate, apply_serve
 from movegrad.problems.routing.problem import BETA, Plans, RoutingProblem, _data, _state, encode
 from movegrad.problems.routing.search import TRIES, draw_plan
@@ -417,7 +417,7 @@ class CVRP(RoutingProblem):
     ) -> None:
         wanted, capacity = _demands(demands), positive(capacity, "capacity")
         n = len(wanted)
-        for i in np.flatnonzero(wanted > capacity)[:1]:
+        for i in np.flatnonzero(exceeds(wanted, capacity))[:1]:
             raise ValueError(f"demands must be at most the capacity {capacity:g}, got {wanted[i]:g} for customer {i + 1}.")
         least = 1 if flag(singles, "singles") else 2
         if n < least:
@@ -437,7 +437,7 @@ class CVRP(RoutingProblem):
             capacity,
             must_serve=np.arange(n + 1) > 0,
             max_vehicles=fleet,
-            costs=near,
+            costs=None if near is None else coarse(near),  # moves draw by them, and no more
         )
         data = _data(self.instance, positive(beta, "beta"))._replace(cost=square.astype(np.float32))
         if near is None:  # local search looks at all of them

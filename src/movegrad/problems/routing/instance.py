@@ -8,12 +8,13 @@ import numpy as np
 from movegrad._types import Arrays
 from movegrad._validate import array_of, doubles, instance_of, integer_in
 from movegrad.engine import jit, keep_on_disk
-from movegrad.problems._loads import on_grid
+from movegrad.problems._loads import exceeds, on_grid
 
 WAIT_WEIGHT, WARP_WEIGHT = 0.2, 1.0  # of a minute that a vehicle waits, and of one that it comes too late
 LEAST_LOG_WEIGHT = -20.0  # of a draw, against the likeliest
 _LARGEST = 1e150  # of a time or cost
 _BITS = 40  # of a time or cost: sums of 2¹³ of them are exact
+_LOST = 1e-5  # of a usual time or cost: what rounding beside a very large one may take from any
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,8 @@ class Instance:
     Times and costs are rounded to 2⁻⁴⁰ of the power of two above their greatest one: then all sums are exact, and what a move
     gains and whether it fits is the same as what a full recomputation says. Demands that are not integers are rounded to 2⁻⁵⁰ of
     their sum, and the capacity has 10⁻⁹ of itself to spare: four of 0.15 fit into 0.6; windows end later by what rounding may
-    add to a route. Integers stay as they are.
+    add to a route. Integers stay as they are. Where one number is so large that others would lose more than 10⁻⁵ of a usual one,
+    as a cost of 10¹² that is to forbid an edge, the instance is refused.
 
     Examples
     --------
@@ -103,7 +105,7 @@ class Instance:
         capacity = float(_numbers(self.capacity, "capacity", 0))
         if capacity <= 0:
             raise ValueError(f"capacity must be > 0, got {capacity:g}.")
-        for i in np.flatnonzero(demands > capacity)[:1]:
+        for i in np.flatnonzero(exceeds(demands, capacity))[:1]:
             raise ValueError(f"demands must be at most the capacity {capacity:g}, got {demands[i]:g} for request {i}.")
         costs = durations if self.costs is None else _numbers(self.costs, "costs", 2, n)
         if costs.shape != (n, n):
@@ -118,6 +120,10 @@ class Instance:
         whole = all((a == np.round(a))[np.isfinite(a)].all() for a in (durations, service, windows))
         spare = 0.0 if whole else (n + 1) * times  # what rounding may add to a route
         demands, capacity = _loads(demands, capacity)
+        within = np.where(windows > longest, np.inf, windows)
+        for name, array in {"durations": durations, "service": service, "windows": within}.items():
+            _check_rounding(array, times, durations, name)
+        _check_rounding(costs, _grid(costs), costs, "costs")
         fields = {
             "durations": _rounded(durations, times),
             "demands": demands,
@@ -313,7 +319,7 @@ def _loads(demands: np.ndarray, capacity: float) -> tuple[np.ndarray, float]:
     """Demands whose sums are exact, and the capacity, with slack where they were rounded."""
     total = float(demands.sum())
     rounded, limit = on_grid(demands, np.array(capacity), total)
-    return rounded, capacity if rounded is demands or capacity > total else float(limit)
+    return rounded, capacity if capacity > total or (rounded is demands and limit <= capacity) else float(limit)
 
 
 def _grid(*arrays: np.ndarray) -> float:
@@ -322,6 +328,25 @@ def _grid(*arrays: np.ndarray) -> float:
     return min(1.0, 2.0 ** (np.ceil(np.log2(greatest)) - _BITS)) if greatest > 0 else 1.0
 
 
+def coarse(array: np.ndarray) -> np.ndarray:
+    """Numbers as an instance keeps its costs, whatever the small ones lose."""
+    return _rounded(array, _grid(array))
+
+
 def _rounded(array: np.ndarray, unit: float) -> np.ndarray:
     with np.errstate(over="ignore"):  # an end of a window beyond all numbers is infinite
         return np.round(array / unit) * unit
+
+
+def _check_rounding(array: np.ndarray, unit: float, usual: np.ndarray, name: str) -> None:
+    """Next to a number that is far too large the others would vanish."""
+    some = np.abs(usual[usual != 0.0])
+    with np.errstate(invalid="ignore"):
+        lost = np.nan_to_num(np.abs(_rounded(array, unit) - array))
+    if some.size and lost.max() > _LOST * np.median(some):
+        at = np.unravel_index(np.argmax(lost), array.shape)
+        became, where = _rounded(array, unit)[at], _where(lost == lost.max())
+        raise ValueError(
+            f"{name} must keep their digits beside the largest of their kind, got {array[at]:g} at {where}, which would become "
+            f"{became:g}: forbid by a smaller number, begin times nearer to 0, or scale to integers."
+        )
