@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 PLANS = {
     "SPO+": Plan("spo", (10,)),
-    "CaVE+": Plan("cave", (3, 10)),
+    "CaVE+": Plan("cave", (3, 10, 30)),
     "movegrad at 2θ − c": Plan("ours-costs", (3, 10, 30, 100)),
     "movegrad, labels": Plan("ours", (3, 10, 30, 100)),
 }
