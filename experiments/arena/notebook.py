@@ -101,6 +101,11 @@ def by_plan(rows: Rows, valid: int = 0) -> dict[str, list[Row]]:
     return {name: found for name in PLANS if (found := [row for row in some if row["plan"] == name])}
 
 
+def tested(rows: list[Row]) -> list[int]:
+    """Epochs after which all of these have regrets."""
+    return sorted(set.intersection(*({int(epochs) for epochs in row["test"]} for row in rows)))
+
+
 def regrets(rows: list[Row], epochs: int) -> np.ndarray:
     """(seeds, examples)"""
     return np.array([row["test"][str(epochs)] for row in rows])
@@ -109,9 +114,7 @@ def regrets(rows: list[Row], epochs: int) -> np.ndarray:
 def chosen(rows: Rows) -> dict[str, int]:
     """Epochs after which a plan has the least regret on examples that were left out, in the mean of seeds."""
     found = by_plan(rows, LEFT_OUT)
-    return {
-        name: min(PLANS[name].tested, key=lambda epochs, made=made: regrets(made, epochs).mean()) for name, made in found.items()
-    }
+    return {name: min(tested(made), key=lambda epochs, made=made: regrets(made, epochs).mean()) for name, made in found.items()}
 
 
 def tables(settings: Settings, rows: Rows) -> list[Table]:
@@ -122,7 +125,7 @@ def tables(settings: Settings, rows: Rows) -> list[Table]:
     for name in ("method", *columns):
         reached.add_column(name)
     for name, made in found.items():
-        for epochs in PLANS[name].tested:
+        for epochs in tested(made):
             spent = np.mean([row["clock"][str(epochs)] for row in made])
             known = REPORTED.get(name, ()) if epochs == NOTEBOOKS else ()
             told = [f"{100.0 * known[0]:.2f}", f"{known[1]:g}"] if known else ["–", "–"]
