@@ -223,14 +223,13 @@ def warm_perturbed(heuristic: Callable[..., Warm], board: Board, seed: int, nois
     return at
 
 
-for name, title, heuristic, needs, effort in (
-    ("warm", "warm heuristic", annealed, "", {"steps": 1000}),
-    ("pyvrp", "PyVRP from the label", searched, "search", {"iterations": 10}),
+method("spo-warm", "SPO+, warm heuristic", default={"steps": 1000})(partial(warm_spo, annealed))
+method("spo-pyvrp", "SPO+, PyVRP from the label", "search", {"iterations": 10}, iterations=(0, 100))(partial(warm_spo, searched))
+for name, title, needs, effort, heuristic in (
+    ("pfy-warm", "perturbed FY, warm heuristic", "", {"steps": 1000}, annealed),
+    ("pfy-pyvrp", "perturbed FY, PyVRP from the label", "search", {"iterations": 10}, searched),
 ):
-    less_and_more: dict[str, tuple[int, ...]] = {"iterations": (0, 100)} if "iterations" in effort else {}
-    method(f"spo-{name}", f"SPO+, {title}", needs, effort, **less_and_more)(partial(warm_spo, heuristic))
-    noisy = {**effort, "noise": 0.1}
-    method(f"pfy-{name}", f"perturbed FY, {title}", needs, noisy, noise=(0.5, 2.0))(partial(warm_perturbed, heuristic))
+    method(name, title, needs, {**effort, "noise": 0.1}, noise=(0.5, 2.0))(partial(warm_perturbed, heuristic))
 
 
 @method("reinforce", "score function", "exact", default={"oracle": "exact", "samples": 4, "noise": 0.1}, noise=(0.5, 2.0))
