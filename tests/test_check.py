@@ -414,7 +414,6 @@ def with_small_phi(gain) -> mg.Problem:
 
 
 WRONG = {
-    "a wrong gain of a φ that is small throughout": (with_small_phi(small_gain_of_another_sign), "wrong gain"),
     "a constant factor in the ratio": (with_flip(propose=propose_biased), "wrong ratio"),
     "a missing factor in the ratio": (with_flip(propose=propose_upward_wrong), "wrong ratio"),
     "an error that shows for one sign of θ": (with_flip(propose=claims_too_much_down), "wrong ratio"),
@@ -728,5 +727,38 @@ def test_a_long_listing_is_said(monkeypatch, capsys):
     assert "still listing the solutions of TopK(4, k=2)" in capsys.readouterr().err
 
 
-def test_a_small_phi_is_no_fault():
-    mg.check(with_small_phi(small_gain), temperatures=(1e-10, 1.0)).raise_if_wrong()
+@pytest.mark.parametrize("local", [False, True])
+def test_differences_are_compared_as_finely_as_temperatures_need(local):
+    """A gain of 10⁻¹⁰ with the wrong sign is nothing at t = 1, and everything at t = 10⁻¹⁰."""
+    mg.check(with_small_phi(small_gain), temperatures=(1e-10, 1.0), local=local).raise_if_wrong()
+    found = mg.check(with_small_phi(small_gain_of_another_sign), temperatures=(1e-10, 1.0), local=local).findings
+    assert "wrong gain" in found
+
+
+@mg.jit
+def spread(data, y):
+    """A variance of numbers near 1000: small, and known to few digits."""
+    total = squares = 0.0
+    for i in range(3):
+        x = 1000.0 + 0.1 * (i + 1) * y[i]
+        total += x / 3.0
+        squares += x * x / 3.0
+    return squares - total * total
+
+
+@mg.jit
+def spread_gain(data, state, move):
+    """The same from numbers near 0."""
+    out = 0.0
+    for sign in (-1.0, 1.0):
+        total = squares = 0.0
+        for i in range(3):
+            x = 0.1 * (i + 1) * (1 - state.y[i] if i == move and sign > 0.0 else state.y[i])
+            total += x / 3.0
+            squares += x * x / 3.0
+        out += sign * (squares - total * total)
+    return out
+
+
+def test_rounding_inside_phi_is_no_fault():
+    mg.check(with_flip(phi=spread, gain=spread_gain)).raise_if_wrong()

@@ -57,8 +57,12 @@ BAD = {
     "shape of costs": (but("costs", np.zeros((3, 2))), r"costs must have shape \(3, 3\), got \(3, 2\)\."),
     "NaN cost": (but("costs", np.full((3, 3), np.nan)), r"costs must be finite, got nan at index \(0, 0\)\."),
     "cost that takes the digits of others": (
-        but("costs", np.where(np.eye(3, k=1) > 0, 1e12, 0.3)),
-        r"costs must keep their digits beside the largest of their kind, got 0\.3 at index \(0, 0\), which would become 0:",
+        but("costs", np.where(np.eye(3, k=1) > 0, 0.3, 1e12)),  # most edges are forbidden
+        r"costs must keep their digits beside the largest of their kind, got 0\.3, which would become 0:",
+    ),
+    "service that vanishes where nobody drives": (
+        {**but("durations", np.zeros((3, 3))), "service": [0, 0.3, 0.3], "windows": [[0, np.inf], [0, 9], [1e12, np.inf]]},
+        r"service must keep their digits beside the largest of their kind, got 0\.3",
     ),
     "times that begin far from 0": (
         {**but("durations", 0.3 * np.ones((3, 3))), "windows": np.array([[0.0, 9.0]] * 3) + 1.7e12},
@@ -250,6 +254,8 @@ def test_large_numbers_that_take_no_digits_are_fine():
         assert Instance(**but("windows", large, (1, 1))).windows[1, 1] > 1e11
     costs = np.array([[0, 10**12, 3], [4, 0, 5], [6, 7, 0]])  # integers
     np.testing.assert_array_equal(Instance(**but("costs", costs)).costs, costs)
+    diagonal = np.array([[1e12, 0.3, 0.2], [0.3, 1e12, 0.5], [0.6, 0.7, 1e12]])
+    np.testing.assert_allclose(Instance(**but("costs", diagonal)).costs, diagonal)
     noise = np.array([[0.0, 1e-14, 3.1], [4.0, 0.0, 5.0], [6.0, 7.0, 0.0]])  # what is lost is none of a usual cost
     np.testing.assert_allclose(Instance(**but("costs", noise)).costs, noise, atol=1e-11)
 
@@ -259,7 +265,8 @@ def test_capacities_that_miss_an_integer_by_rounding_are_that_integer():
     assert on_grid(np.array([10.0, 19.0]), np.array([0.29 * 100, 28.9999, 29.0, 1e10, 1e10 + 0.5]), 29e9)[1].tolist() == [
         29.0, 28.0, 29.0, 1e10, 1e10,
     ]  # fmt: skip
-    assert CVRP([10, 19], 0.29 * 100, vehicles=1).is_feasible([[1, 2]])
+    for size in (100, 10**11, 10**14):
+        assert CVRP([0.1 * size, 0.19 * size], 0.29 * size, vehicles=1).is_feasible([[1, 2]])
     assert not CVRP([10, 19], 28.9999, vehicles=2).is_feasible([[1, 2]])
     assert CVRP([0.1 + 0.2, 0.1], 0.3).is_feasible([[1], [2]])
     assert Instance(**{**but("demands", [0, 0.1 + 0.2, 0.1]), "capacity": 0.3}).capacity == pytest.approx(0.3)

@@ -218,26 +218,29 @@ def of_part(path: Path, settings: dict, code: str, rows: dict) -> Path:
 
 
 def test_rows_of_several_files_are_collected_and_say_which_code_made_them(tmp_path, capsys):
-    one = of_part(tmp_path / "one.json", {"sets": ["a"], "data": {"n": 3}}, "1", {"a x": {"v": 1}, "a y": {"v": 2}})
-    two = of_part(
-        tmp_path / "two.json", {"sets": ["b", "a"], "data": {"n": 3}, "first": 0}, "2", {"a y": {"v": 3}, "b x": {"v": 4}}
-    )
+    settings = {"boards": ["a"], "data": {"n": 3}}
+    one = of_part(tmp_path / "part.json", settings, "1", {"a x": {"v": 1}, "a y": {"v": 2}})
+    later = {"boards": ["b", "a"], "data": {"n": 3}, "first": 0}
+    two = of_part(tmp_path / "more" / "part.json", later, "2", {"a y": {"v": 3}, "b x": {"v": 4}})
     collect.main([str(one), str(one), str(two)])  # the first takes in the second
     record = read_record(one)
-    assert record.settings == {"sets": ["a", "b"], "data": {"n": 3}, "first": 0}
+    assert record.settings == {"boards": ["a", "b"], "data": {"n": 3}, "first": 0}
     assert record.rows == {"a x": {"v": 1, "code": "1"}, "a y": {"v": 3, "code": "2"}, "b x": {"v": 4, "code": "2"}}
-    assert record.code == collect.SEVERAL
-    assert "one.json: 3 rows" in capsys.readouterr().out
-    collect.main([str(tmp_path / "again.json"), str(one)])
-    assert read_record(tmp_path / "again.json").rows == record.rows, "collected twice, a row still names its own code"
+    assert (record.code, record.machine) == (collect.SEVERAL, "m")
+    assert "part.json: 3 rows" in capsys.readouterr().out
+    collect.main([str(tmp_path / "again" / "part.json"), str(one)])
+    assert read_record(tmp_path / "again" / "part.json").rows == record.rows, "collected twice, a row still names its own code"
     with pytest.raises(OtherVersion, match="rows of other code"):
         Store(one, record.settings, "2")
 
 
-def test_files_of_other_settings_are_not_collected(tmp_path):
-    one, two = (of_part(tmp_path / f"{n}.json", {"data": {"n": n}}, "1", {"a": {}}) for n in (3, 4))
-    with pytest.raises(SystemExit, match="FILE must have the settings of those before it, got another data n: 4, not 3"):
-        collect.main([str(tmp_path / "out.json"), str(one), str(two)])
-    assert not (tmp_path / "out.json").exists()
+def test_files_of_other_settings_or_parts_are_not_collected(tmp_path):
+    one, two = (of_part(tmp_path / str(n) / "part.json", {"times": [1, n]}, "1", {"a": {}}) for n in (3, 4))
+    other, out = of_part(tmp_path / "other.json", {}, "1", {"a": {}}), tmp_path / "part.json"
+    with pytest.raises(SystemExit, match=r"FILE must have the settings of those before it, got times \[1, 4\], not \[1, 3\]"):
+        collect.main([str(out), str(one), str(two)])
     with pytest.raises(SystemExit, match="nowhere"):
-        collect.main([str(tmp_path / "out.json"), str(tmp_path / "nowhere.json")])
+        collect.main([str(out), str(tmp_path / "nowhere" / "part.json")])
+    with pytest.raises(SystemExit, match=r"FILE must be of the same part as OUT, part\.json, got .*other\.json"):
+        collect.main([str(out), str(one), str(other)])
+    assert not out.exists()

@@ -130,7 +130,7 @@ def tables(settings: Settings, rows: Rows) -> list[Table]:
             known = REPORTED.get(name, ()) if epochs == NOTEBOOKS else ()
             told = [f"{100.0 * known[0]:.2f}", f"{known[1]:g}"] if known else ["–", "–"]
             level = paired(regrets(made, epochs)).scaled(100.0)
-            left = f"{100.0 * regrets(out[name], epochs).mean():.2f}" if name in out else "–"
+            left = f"{100.0 * regrets(out[name], epochs).mean():.2f}" if name in out and epochs in tested(out[name]) else "–"
             mark = " *" if best.get(name) == epochs else ""
             reached.add_row(name, f"{epochs}{mark}", str(len(made)), str(level), left, f"{spent:.3g}", *told)
     return [reached, differences(found, dict.fromkeys(found, NOTEBOOKS), "ten epochs"), differences(found, best, "epochs chosen")]
@@ -141,7 +141,8 @@ def differences(found: dict[str, list[Row]], after: dict[str, int], how: str) ->
     made = Table(title=f"ours − rival, {how}, points, paired 95 % interval over examples and the seeds that both have")
     for name in ("ours", "rival", "epochs", "seeds", "difference", "verdict"):
         made.add_column(name)
-    for mine, rival in ((a, b) for a in OURS for b in RIVALS if a in after and b in after):
+    there = {name for name, made in found.items() if after.get(name) in tested(made)}
+    for mine, rival in ((a, b) for a in OURS for b in RIVALS if {a, b} <= there):
         first, second = ({row["seed"]: row for row in found[name]} for name in (mine, rival))
         both = sorted(first.keys() & second.keys())
         if len(both) > 1:

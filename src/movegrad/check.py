@@ -24,6 +24,7 @@ __all__ = ["Report", "WrongProblem", "check", "stationary_law"]
 
 _LARGE = 800.0  # of |θ|: e^θ overflows
 _SMALL = 1e-3  # temperature
+_RELEVANT = 1e3  # times the least temperature: below it, differences are compared more finely than to 10⁻⁹
 _FATAL = {"draws", "error", "overflow", "proposal"}  # what else is found after these would only repeat them
 
 
@@ -89,6 +90,7 @@ def check(
     local, compiled = None if local is None else flag(local, "local"), flag(compiled, "compiled")
     rng = np.random.default_rng(seed)
     pairs = _pairs(problem, [float(t) for t in temperatures], rng)
+    unit = min(1.0, _RELEVANT * min(float(t) for t in temperatures))
     report = Report(problem.name, complete=problem.states is not None)
     if not report.complete:
         report.note("the problem lists no states: solutions that moves never reach would not be noticed")
@@ -98,21 +100,22 @@ def check(
     with _findings(report):
         if listed is None:
             report.proved = False
-            LocalTest(problem, report, tolerance, rng).run(pairs, compiled)
+            LocalTest(problem, report, tolerance, rng, unit).run(pairs, compiled)
         else:
-            _prove(problem, listed, report, pairs, tolerance, rng, compiled)
+            _prove(problem, listed, report, pairs, tolerance, rng, compiled, unit)
     return report
 
 
 def _prove(
-    problem: Problem, listed: list, report: Report, pairs: list[Pair], tolerance: float, rng: np.random.Generator, compiled: bool
-) -> None:
+    problem: Problem, listed: list, report: Report, pairs: list[Pair], tolerance: float, rng: np.random.Generator, compiled: bool,
+    unit: float,
+) -> None:  # fmt: skip
     report.solutions = len(listed)
     for y in listed:
         if y.shape != problem.solution.shape:
             report.found("set", f"states lists an array of shape {y.shape}, but solutions have shape {problem.solution.shape}.")
             return
-    laws = Laws(problem, listed, report)
+    laws = Laws(problem, listed, report, unit)
     balance, starts = Balance(laws, tolerance), Starts(laws)
     starts.test_set(listed, rng)
     if "set" in report.findings:

@@ -35,7 +35,8 @@ def on_grid(weights: np.ndarray, capacities: np.ndarray, most: float) -> tuple[n
     if (weights == np.round(weights)).all() and most < 2.0**51:
         limits = np.minimum(capacities, 2.0 * most + 1.0)
         nearest = np.round(limits)
-        return weights, np.where(np.abs(limits - nearest) <= SLACK * np.minimum(limits, 1000.0), nearest, np.floor(limits))
+        missed = np.maximum(SLACK * np.minimum(limits, 1e6), 4.0 * np.spacing(limits))
+        return weights, np.where(np.abs(limits - nearest) <= missed, nearest, np.floor(limits))
     grid = 1.5 * np.ldexp(1.0, min(int(np.frexp(most)[1]) + 2, 1022))
     limits = np.minimum(capacities * (1.0 + SLACK), 2.0 * most)
     return (weights + grid) - grid, (limits + grid) - grid

@@ -48,14 +48,14 @@ class History(NamedTuple):
 class Laws:
     """The solutions of a problem and the exact law of a step from each."""
 
-    def __init__(self, problem: Problem, solutions: list[np.ndarray], report: Report) -> None:
-        self.problem, self.report = problem, report
+    def __init__(self, problem: Problem, solutions: list[np.ndarray], report: Report, unit: float = 1.0) -> None:
+        """``unit``: differences of T and φ that are less than 10⁻⁹ of it count as rounding."""
+        self.problem, self.report, self.unit = problem, report, unit
         self.pure = PureProblem(problem)
         self.solutions = [np.asarray(y).astype(problem.solution.dtype) for y in solutions]
         self.number = {y.tobytes(): i for i, y in enumerate(self.solutions)}
         self.statistics = np.array([self.pure.statistic(y) for y in self.solutions])
         self.phi = np.array([self.pure.phi(y) for y in self.solutions])
-        self._units = [min(1.0, float(np.abs(part).max(initial=0.0))) or 1.0 for part in (self.statistics, self.phi)]
         weights = np.array([m.weight for m in problem.moves])
         self.weights = weights / weights.sum()
         self.follower, self.comparer = (
@@ -141,14 +141,13 @@ class Laws:
         for entry, difference in outcome.change.items():
             claimed[entry] = difference
         apart = np.abs(claimed - exact)
-        unit_t, unit_phi = self._units  # where all numbers are small, small ones matter
-        if not (apart <= 1e-9 * np.maximum(unit_t, np.abs(exact)) + 1e-14 * np.abs(self.statistics[j])).all():
+        if not (apart <= 1e-9 * np.maximum(self.unit, np.abs(exact)) + 1e-14 * np.abs(self.statistics[j])).all():
             entry = int(np.argmax(apart))
             what = f"entry {entry} of T changes by {exact[entry]:g}, claimed {claimed[entry]:g}"
             self.report.found("wrong change", f"{self._way(outcome, i, j)}: {what}.")
         difference = float(self.phi[j] - self.phi[i])
         rounding = 1e-14 * max(abs(float(self.phi[i])), abs(float(self.phi[j])))
-        if not abs(outcome.gain - difference) <= 1e-9 * max(unit_phi, abs(difference)) + rounding:
+        if not abs(outcome.gain - difference) <= 1e-9 * max(self.unit, abs(difference)) + rounding:
             what = f"φ changes by {difference:.12g}, claimed {outcome.gain:.12g}"
             self.report.found("wrong gain", f"{self._way(outcome, i, j)}: {what}.")
 

@@ -35,8 +35,9 @@ _ROUNDING = 1e-6
 class LocalTest:
     """A walk on one instance; findings go to the report."""
 
-    def __init__(self, problem: Problem, report: Report, tolerance: float, rng: np.random.Generator) -> None:
-        self.problem, self.report, self.tolerance, self.rng = problem, report, tolerance, rng
+    def __init__(self, problem: Problem, report: Report, tolerance: float, rng: np.random.Generator, unit: float = 1.0) -> None:
+        """``unit`` as in :class:`Laws`."""
+        self.problem, self.report, self.tolerance, self.rng, self.unit = problem, report, tolerance, rng, unit
         self.pure = PureProblem(problem)
         self.follower = Follower(self.pure, report)
         weights = layout_of(problem).weights
@@ -138,12 +139,12 @@ class LocalTest:
         exact = self._value[0] - before[0]
         claimed = np.zeros(self.problem.size)
         claimed[list(outcome.change)] = list(outcome.change.values())
-        scale = 1e-9 * max(1.0, float(np.abs(self._value[0]).max()))
+        scale = 1e-9 * max(self.unit, float(np.abs(self._value[0]).max()))
         if np.abs(claimed - exact).max() > scale:
             k = int(np.argmax(np.abs(claimed - exact)))
             self.report.found("wrong change", f"{what}: entry {k} of T changes by {exact[k]:g}, claimed {claimed[k]:g}.")
         difference = self._value[1] - before[1]
-        if not abs(outcome.gain - difference) <= 1e-9 * max(1.0, abs(self._value[1]), abs(before[1])):
+        if not abs(outcome.gain - difference) <= 1e-9 * max(self.unit, abs(self._value[1]), abs(before[1])):
             self.report.found("wrong gain", f"{what}: φ changes by {difference:.12g}, claimed {outcome.gain:.12g}.")
         mask, _ = self.follower.applicable(self.pure.fresh(target, *pair))
         if mask != outcome.mask:

@@ -14,7 +14,8 @@ WAIT_WEIGHT, WARP_WEIGHT = 0.2, 1.0  # of a minute that a vehicle waits, and of 
 LEAST_LOG_WEIGHT = -20.0  # of a draw, against the likeliest
 _LARGEST = 1e150  # of a time or cost
 _BITS = 40  # of a time or cost: sums of 2¹³ of them are exact
-_LOST = 1e-5  # of a usual time or cost: what rounding beside a very large one may take from any
+_LOST = 1e-3  # of a small time or cost: what rounding beside very large ones may take
+_SMALL = 0.02  # of times and costs that are not 0, how many are less than a small one
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,8 @@ class Instance:
     Times and costs are rounded to 2⁻⁴⁰ of the power of two above their greatest one: then all sums are exact, and what a move
     gains and whether it fits is the same as what a full recomputation says. Demands that are not integers are rounded to 2⁻⁵⁰ of
     their sum, and the capacity has 10⁻⁹ of itself to spare: four of 0.15 fit into 0.6; windows end later by what rounding may
-    add to a route. Integers stay as they are. Where one number is so large that others would lose more than 10⁻⁵ of a usual one,
-    as a cost of 10¹² that is to forbid an edge, the instance is refused.
+    add to a route. Integers stay as they are. Where some numbers are so large that small ones would lose more than 10⁻³ of
+    themselves, as costs of 10¹² that are to forbid edges, the instance is refused. What stands on the diagonals does not matter.
 
     Examples
     --------
@@ -116,14 +117,13 @@ class Instance:
             raise ValueError(f"coordinates must have shape {(n, 2)}, got {coordinates.shape}.")
         fleet = None if self.max_vehicles is None else integer_in(self.max_vehicles, "max_vehicles", 1)
         longest = windows[:, 0].max() + (service + durations.max(1)).sum()  # of all routes: later ends do not count
-        times = _grid(durations, service, windows[:, 0], np.minimum(windows[:, 1], longest))
+        driven, paid = (matrix[~np.eye(n, dtype=bool)] for matrix in (durations, costs))
+        times, prices = _grid(driven, service, windows[:, 0], np.minimum(windows[:, 1], longest)), _grid(paid)
         whole = all((a == np.round(a))[np.isfinite(a)].all() for a in (durations, service, windows))
         spare = 0.0 if whole else (n + 1) * times  # what rounding may add to a route
         demands, capacity = _loads(demands, capacity)
-        within = np.where(windows > longest, np.inf, windows)
-        for name, array in {"durations": durations, "service": service, "windows": within}.items():
-            _check_rounding(array, times, durations, name)
-        _check_rounding(costs, _grid(costs), costs, "costs")
+        _check_rounding({"durations": driven, "service": service}, times)
+        _check_rounding({"costs": paid}, prices)
         fields = {
             "durations": _rounded(durations, times),
             "demands": demands,
@@ -132,7 +132,7 @@ class Instance:
             "capacity": capacity,
             "must_serve": _flags(self.must_serve, n),
             "max_vehicles": fleet,
-            "costs": _rounded(costs, _grid(costs)),
+            "costs": _rounded(costs, prices),
             "coordinates": coordinates,
         }
         for name, value in fields.items():
@@ -338,15 +338,14 @@ def _rounded(array: np.ndarray, unit: float) -> np.ndarray:
         return np.round(array / unit) * unit
 
 
-def _check_rounding(array: np.ndarray, unit: float, usual: np.ndarray, name: str) -> None:
-    """Next to a number that is far too large the others would vanish."""
-    some = np.abs(usual[usual != 0.0])
-    with np.errstate(invalid="ignore"):
-        lost = np.nan_to_num(np.abs(_rounded(array, unit) - array))
-    if some.size and lost.max() > _LOST * np.median(some):
-        at = np.unravel_index(np.argmax(lost), array.shape)
-        became, where = _rounded(array, unit)[at], _where(lost == lost.max())
-        raise ValueError(
-            f"{name} must keep their digits beside the largest of their kind, got {array[at]:g} at {where}, which would become "
-            f"{became:g}: forbid by a smaller number, begin times nearer to 0, or scale to integers."
-        )
+def _check_rounding(arrays: dict[str, np.ndarray], unit: float) -> None:
+    """Next to numbers that are far too large the others would vanish."""
+    sizes = np.abs(np.concatenate(list(arrays.values())))
+    small = np.quantile(sizes[sizes > 0.0], _SMALL) if sizes.any() else np.inf
+    for name, array in arrays.items():
+        rounded = _rounded(array, unit)
+        for i in np.flatnonzero(np.abs(rounded - array) > _LOST * small)[:1]:
+            raise ValueError(
+                f"{name} must keep their digits beside the largest of their kind, got {array[i]:g}, which would become "
+                f"{rounded[i]:g}: forbid by a smaller number, begin times nearer to 0, or scale to integers."
+            )
