@@ -48,7 +48,10 @@ class Kind(NamedTuple):
 
 
 def kinds(folder: Path) -> list[Kind]:
-    """What is in the files of a folder and of those in it, in the order of the parts; each may have some of a part's data sets."""
+    """What is in the files of a folder and of those in it, in the order of the parts; each may have some of a part's data sets.
+
+    Kinds on which ours was not trained are left out: there is nothing to compare.
+    """
     found: dict[Any, Kind] = {}
     for path in files(folder):
         record = read_record(path)
@@ -62,7 +65,8 @@ def kinds(folder: Path) -> list[Kind]:
             if board not in kind.boards:
                 kind.boards.append(board)
             kind.rows.update({key: row for key, row in record.rows.items() if key.rsplit(" ", 1)[0] == board})
-    return sorted(found.values(), key=lambda kind: ORDER.get(kind.boards[0], len(ORDER)))
+    ours = [kind for kind in found.values() if any(entry.ours for entry in kind.entries)]
+    return sorted(ours, key=lambda kind: ORDER.get(kind.boards[0], len(ORDER)))
 
 
 def files(folder: Path) -> list[Path]:
