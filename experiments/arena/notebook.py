@@ -90,7 +90,7 @@ def tasks(cached: Path, plans: Sequence[str], seeds: Sequence[int], settings: Se
         for valid in (0, LEFT_OUT)
         for seed in seeds
         for name in plans
-        if not valid or PLANS[name].method != "spo"  # half an hour for ten epochs, which are not exceeded
+        if not valid or len(PLANS[name].tested) > 1  # else there is nothing to choose
     }
     return {key: partial(row, *what) for key, what in keys.items()}
 

@@ -55,7 +55,7 @@ def check(
     problem : Problem
         A small instance: the work grows with solutions × draws.
     temperatures : sequence of float
-        Temperatures to try.
+        Temperatures to try. Where the least is below 10⁻³, changes of T and φ are compared to 10⁻⁶ of it, else to 10⁻⁹.
     max_states : int
         Larger sets are tested locally.
     tolerance : float
