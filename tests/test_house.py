@@ -19,8 +19,8 @@ SOURCE = Path(mg.__file__).parent
 PUBLIC = ["movegrad"] + [
     f"movegrad.{name}"
     for name in (
-        "check", "diagnostics", "exact", "integrations", "integrations.pyepo", "integrations.pyvrp", "jax", "plot", "problem",
-        "problems", "problems.routing", "sampling", "schedules", "start", "torch",
+        "check", "diagnostics", "exact", "integrations", "integrations.pyepo", "integrations.pyvrp", "jax", "neighborhoods", "plot",
+        "problem", "problems", "problems.routing", "sampling", "schedules", "start", "torch",
     )
 ]  # fmt: skip
 
@@ -50,6 +50,7 @@ FRONT_ENDS = [
     "diagnostics",
     "exact",
     "jax",
+    "neighborhoods",
     "plot",
     "problem",
     "sampling",

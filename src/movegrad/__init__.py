@@ -4,7 +4,8 @@
   :class:`~movegrad.problem.Move`, with functions compiled by :func:`jit` (or :func:`outline`) that draw by :func:`integer`,
   :func:`coin`, :func:`categorical` and :func:`leaf`; :func:`check` proves it right, :func:`debug` makes its first steps in plain
   Python.
-* Average along chains (:func:`sample`), maximize (:func:`solve`), or differentiate (:func:`jacobian_product`, :func:`one_step`).
+* Average along chains (:func:`sample`), maximize (:func:`solve`), or differentiate (:func:`jacobian_product`, :func:`one_step`, and
+  :class:`Neighborhoods` for one-step losses of the same solutions again and again).
   ``print(result.info)`` says how the chains went.
 * Learn: :mod:`movegrad.torch` and :mod:`movegrad.jax` have the layer θ ↦ E[T(Y)] and its Fenchel-Young losses.
 * Small problems exactly: :mod:`movegrad.exact`. Where chains begin: :mod:`movegrad.start`. Temperatures: :mod:`movegrad.schedules`.
@@ -25,11 +26,13 @@ from movegrad._version import __version__
 from movegrad.check import check
 from movegrad.debug import debug
 from movegrad.engine import categorical, coin, get_threads, integer, jit, leaf, outline, set_threads
+from movegrad.neighborhoods import Neighborhoods
 from movegrad.problem import Move, Problem, stay
 from movegrad.sampling import Sample, Solution, jacobian_product, one_step, sample, solve
 
 __all__ = [
     "Move",
+    "Neighborhoods",
     "Problem",
     "Sample",
     "Solution",

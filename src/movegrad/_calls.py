@@ -132,13 +132,15 @@ def like_solutions(value: Any, name: str, shape: tuple[int, ...], problem: Probl
     return np.broadcast_to(array, (*shape, size)) if isinstance(array, np.ndarray) else array
 
 
-def index_of(index: Any, examples: int) -> np.ndarray:
+def index_of(index: Any, examples: int, name: str = "index") -> np.ndarray:
     """(E,) numbers of the examples: by default one after the other."""
     if index is None:
         return np.arange(examples)
-    given = array_of(place_of(index).numpy(index) if on_gpu(index) else index, "index")
+    given = array_of(place_of(index).numpy(index) if on_gpu(index) else index, name)
     if given.dtype.kind not in "iu" or given.shape != (examples,):
-        raise ValueError(f"index must be {examples} integers, one for each row of theta, got shape {given.shape} of {given.dtype}.")
+        raise ValueError(
+            f"{name} must be {examples} integers, one for each row of theta, got shape {given.shape} of {given.dtype}."
+        )
     return given.astype(np.int64)
 
 

@@ -23,7 +23,20 @@ from movegrad._calls import (
 from movegrad._types import Array, Arrays, Start
 from movegrad._validate import NotInSet, choice, encoded, flag, integer_in, positive, sequence, shown
 from movegrad.diagnostics import Info
-from movegrad.engine import BEST_OBJECTIVE, IMPROVE, OBJECTIVE, Batch, Begin, Options, Run, Settings, on_gpu, place_of, ragged_batch
+from movegrad.engine import (
+    BEST_OBJECTIVE,
+    IMPROVE,
+    OBJECTIVE,
+    Batch,
+    Begin,
+    Options,
+    Run,
+    Settings,
+    on_gpu,
+    place_of,
+    ragged_batch,
+    too_many,
+)
 from movegrad.problem import Problem
 from movegrad.schedules import Annealing, Hot, Schedule
 
@@ -394,6 +407,10 @@ def one_step(
     gradients : array (…, d)
         Its gradient in θ.
 
+    See Also
+    --------
+    movegrad.Neighborhoods : the same for solutions whose neighborhoods are listed once.
+
     References
     ----------
     Proposition "Existence of a Fenchel-Young loss when K = 1" of "Learning with Local Search MCMC Layers".
@@ -418,10 +435,7 @@ def one_step(
     result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
     if (values != values).any():
-        raise ValueError(
-            f"problem must propose with at most 64 draws and 2²⁶ outcomes to be listed, got more from {batch.problem.name}: count "
-            "what fits and draw once among it, rather than draw until something fits."
-        )
+        raise too_many(batch.problem)
     if (values == np.inf).any():
         raise ValueError(
             f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature!s}."

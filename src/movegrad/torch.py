@@ -60,6 +60,7 @@ from movegrad._validate import (
     array_of,
     choice,
     encoded,
+    flag,
     instance_of,
     integer_in,
     listed,
@@ -70,6 +71,7 @@ from movegrad._validate import (
 )
 from movegrad.diagnostics import Info
 from movegrad.engine import Begin, Options, Run, Settings, on_gpu, place_of, stream_keys
+from movegrad.neighborhoods import Neighborhoods
 from movegrad.problem import Problem
 from movegrad.sampling import one_step
 from movegrad.schedules import Annealing, Schedule
@@ -571,21 +573,25 @@ class OneStepLoss(_Module):
         t > 0.
     reduction : {"mean", "sum", "none"}
         Over examples or observations.
+    keep : bool
+        List the neighborhood of each y once, and keep it (:class:`movegrad.Neighborhoods`): later calls run no move. This takes
+        memory for every different y. Not for guided problems; where θ is on a GPU, moves run there in each call.
 
     Examples
     --------
     >>> import torch
     >>> import movegrad as mg
-    >>> loss = mg.torch.OneStepLoss(mg.problems.TopK(5, 2))
+    >>> loss = mg.torch.OneStepLoss(mg.problems.TopK(5, 2), keep=True)
     >>> loss(torch.zeros(5), torch.tensor([1, 1, 0, 0, 0])).item()
     1.0
     """
 
-    def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean") -> None:
+    def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean", keep: bool = False) -> None:
         super().__init__()
         self.problem = instance_of(problem, "problem", Problem)
         self.temperature = positive(temperature, "temperature")
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
+        self._kept = Neighborhoods(problem) if flag(keep, "keep") else None
 
     def forward(self, theta: Tensor, y: Arrays, *, guide: Arrays | None = None) -> Tensor:
         """The loss.
@@ -636,7 +642,12 @@ class OneStepLoss(_Module):
             if self.reduction == "mean":
                 raise _nothing(theta.shape[:-1])
             return theta.new_zeros(theta.shape[:-1]), torch.zeros_like(theta)
-        loss, gradient = one_step(self.problem, to_array(theta), values, temperature=self.temperature, guide=guide)
+        if self._kept is not None and not theta.is_cuda:
+            rows = self._kept.rows_of(values.reshape(-1, values.shape[-1]))
+            flat = self._kept.one_step(to_array(theta).reshape(-1, self.problem.size), rows, temperature=self.temperature)
+            loss, gradient = flat[0].reshape(theta.shape[:-1]), flat[1].reshape(theta.shape)
+        else:
+            loss, gradient = one_step(self.problem, to_array(theta), values, temperature=self.temperature, guide=guide)
         return tensor_like(loss, theta), tensor_like(gradient, theta)
 
 

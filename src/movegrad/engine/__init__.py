@@ -7,10 +7,11 @@ where a :class:`Batch` is made. ``HOST`` (host.py) and :class:`movegrad.cuda.Dev
 * ``own``, ``numpy``, ``joined``, ``stacked``, ``own_solutions``, ``chains_on_host``: what is asked of its arrays;
 * ``observe``: T(y) of solutions; ``execute``: run the chains of a batch; ``side_by_side``: how many examples at once.
 
-Inside, ``loop.py`` has the chain, ``bind.py`` puts functions of a problem into it, ``compile.py`` compiles with fingerprints of
-``reach.py``, a ``disk_cache.py`` and errors of ``explain.py``; ``batch.py`` says what is to be run, ``pace.py`` how far at a time,
-and ``host.py`` runs it on ``threads.py``. Moves draw by ``draws.py``, kernels read ``clock.py``; ``reference.py`` and ``bits.py``
-are what Numba is told about kernels on the CPU.
+Inside, ``loop.py`` has the chain and ``outcomes.py`` all that one step can lead to; ``bind.py`` puts functions of a problem into
+both, ``compile.py`` compiles with fingerprints of ``reach.py``, a ``disk_cache.py`` and errors of ``explain.py``; ``batch.py`` says
+what is to be run, ``pace.py`` how far at a time, ``host.py`` runs it on ``threads.py``, and ``listing.py`` keeps lists of outcomes.
+Moves draw by ``draws.py``, kernels read ``clock.py``; ``reference.py`` and ``bits.py`` are what Numba is told about kernels on the
+CPU.
 """
 
 from movegrad.engine.batch import Batch, Begin, Run, Settings, layout_of, on_gpu, place_of, ragged_batch, shared_batch
@@ -20,6 +21,7 @@ from movegrad.engine.disk_cache import keep_on_disk
 from movegrad.engine.draws import GROUPS, ODOMETER_SIZE, categorical, coin, integer, leaf, stream_keys
 from movegrad.engine.explain import RETURNS, defined_at, returns_nothing
 from movegrad.engine.host import HOST, phi_of
+from movegrad.engine.listing import Listing, too_many
 from movegrad.engine.loop import (
     ACCEPTED,
     BEST_OBJECTIVE,
@@ -52,6 +54,7 @@ __all__ = [
     "TRUSTED",
     "Batch",
     "Begin",
+    "Listing",
     "Options",
     "Reach",
     "Run",
@@ -76,4 +79,5 @@ __all__ = [
     "set_threads",
     "shared_batch",
     "stream_keys",
+    "too_many",
 ]

@@ -1,4 +1,4 @@
-"""Puts a problem's functions into the templates of :mod:`movegrad.engine.loop`, and that into loops over many chains on the CPU.
+"""Puts a problem's functions into the templates of :mod:`movegrad.engine.loop` and ``outcomes``, and these into loops on the CPU.
 
 It decides what stands for functions that a problem leaves out, and writes what depends on the number of moves and fields: source
 text. It compiles nothing itself (:mod:`movegrad.engine.compile`) and knows nothing of batches, threads or results.
@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from movegrad.engine import loop
+from movegrad.engine import loop, outcomes
 from movegrad.engine.clock import now
-from movegrad.engine.compile import generate, inline, inner, kernel, specialize
+from movegrad.engine.compile import generate, inline, inner, jit, kernel, specialize
 from movegrad.engine.draws import integer, uniform, uniform_of, word_of
 from movegrad.engine.loop import BUILD, DRAW, IMPROVE, NOT_IN_SET, Chain, Start
+from movegrad.engine.outcomes import Pen
 from movegrad.engine.reach import while_unchanged
 from movegrad.engine.reference import cut, private, refer, referrer
 
@@ -123,6 +124,36 @@ def values(flat_data, table, solutions, out):
 '''
 
 
+_LIST = '''
+def listed(flat_data, table, states, kept, solutions, guide, rng, weights, all_lists, last, first, pause):
+    """List the outcomes of one step from each solution from the first one on, and write in ``last`` where they end.
+
+    Returns as ``run``; where those of a solution were not written, ``used`` says why.
+    """
+    flat, instance, lists = refer(flat_data), 0, refer(all_lists)
+    data, since = refer_data(Data, {data}), now()
+    state, spare = refer_state(State, {state}), refer_state(State, {kept})
+    pen = refer_pen(Pen, data, state, spare, rng, weights, lists)
+    used = lists.used
+    for n in range(first, len(solutions)):
+        if not contains(data, solutions[n]):
+            return n
+        for i in range(len(state[0])):
+            state[0][i] = solutions[n, i]
+        prepare(data, guide, 1.0, state)
+        keep(pen)
+        mask, outcomes, entries = applicable(data, state), used[OUTCOMES], used[ENTRIES]
+        if not all_outcomes(pen, mask, total_weight(mask, weights)):
+            used[OUTCOMES], used[ENTRIES] = outcomes, entries
+            used[WHY] = used[WHY] if used[WHY] > 0 else TOO_MANY
+            return -2 - n
+        last[n] = used[OUTCOMES]
+        if is_look(n - first + 1) and n + 1 < len(solutions) and over(since, pause):
+            return -3 - n
+    return -1
+'''
+
+
 def chain_text(fields: dict[str, str], chain_class: Any) -> str:
     """The arguments of ``Chain`` or ``Start``, out of the source text of each field."""
     return ", ".join(fields[name] for name in chain_class._fields)
@@ -143,6 +174,11 @@ def _state_text(fields: int) -> str:
     at = "chains.state_at[{f}, c]"
     cuts = (f"cut(chains.states[{f}], {at}, (chains.state_at[{f}, c + 1] - {at},))" for f in range(fields))
     return ", ".join(text.replace("{f}", str(f)) for f, text in enumerate(cuts))
+
+
+def _list_text(kind: Kind) -> str:
+    state, kept = (", ".join(f"{name}[{f}]" for f in range(kind.state_fields)) for name in ("states", "kept"))
+    return _LIST.format(data=_data_text(kind.data_axes), state=state, kept=kept)
 
 
 def _run_text(kind: Kind, chain_class: Any, first_step: bool = False) -> str:
@@ -305,13 +341,15 @@ def _step_any(steps: list):
     return generate("\n".join(lines), "step_any", **{f"step_{s}": f for s, f in enumerate(steps)})
 
 
-def _weigh_all(weighers: list):
-    """Generate ``weigh_all(chain, mask, total)``: all moves of the mask, each with its share."""
-    lines = ["def weigh_all(chain, mask, total):"]
-    for s in range(len(weighers)):
-        lines.append(f"    if mask >> {s} & 1 and not weigh_{s}(chain, mask, chain.weights[{s}] / total):\n        return False")
-    names = {f"weigh_{s}": f for s, f in enumerate(weighers)}
-    return generate("\n".join([*lines, "    return True", ""]), "weigh_all", **names)
+def _all_outcomes(kind: Kind, take: Any, restore: Any):
+    """Generate ``all_outcomes(chain, mask, total)``: those of all moves of the mask, each with its share."""
+    lines, names = ["def all_outcomes(chain, mask, total):"], {}
+    for s, move in enumerate(kind.moves):
+        lines.append(f"    if mask >> {s} & 1 and not outcomes_{s}(chain, mask, chain.weights[{s}] / total):\n        return False")
+        bound = move_bindings(move)
+        given = {"log_weight": _log_weight(kind), "take": specialize(take, **bound), "restore": restore}
+        names[f"outcomes_{s}"] = specialize(outcomes.outcomes, **given, **bound)
+    return generate("\n".join([*lines, "    return True", ""]), "all_outcomes", **names)
 
 
 def move_bindings(move: Any) -> dict[str, Any]:
@@ -355,6 +393,40 @@ def phi_kernel(kind: Kind) -> Any:
     """The compiled φ."""
     names = {"Data": kind.data_class, "phi": kind.functions.phi}
     return _kernel(kind, _PHI.format(data=_data_text(kind.data_axes)), "values", names)
+
+
+@while_unchanged
+def list_kernel(kind: Kind) -> Any:
+    """The compiled ``listed``: outcomes of one step from solutions of the first instance."""
+    functions, fields = kind.functions, kind.state_fields
+    names = {
+        "Data": kind.data_class,
+        "State": kind.state_class,
+        "Pen": Pen,
+        "refer_pen": referrer(len(Pen._fields)),
+        "contains": contains_of(kind),
+        "prepare": functions.prepare or prepare_nothing,
+        "applicable": functions.applicable or all_moves,
+        "total_weight": total_weight,
+        "keep": _copier(fields, "kept", "state"),
+        "all_outcomes": _all_outcomes(kind, outcomes.note, _copier(fields, "state", "kept")),
+        **{name: vars(outcomes)[name] for name in ("OUTCOMES", "ENTRIES", "WHY", "TOO_MANY")},
+    }
+    return _kernel(kind, _list_text(kind), "listed", names)
+
+
+@while_unchanged
+def weigh_kernel() -> Any:
+    """The compiled ``weigh_rows``."""
+    return kernel(jit(outcomes.weigh_rows))
+
+
+def _copier(fields: int, to: str, of: str) -> Any:
+    """Generate ``copied(pen)``: one of two states becomes the other, field by field."""
+    lines = ["def copied(pen):"]
+    for f in range(fields):
+        lines.append(f"    for i in range(len(pen.{of}[{f}])):\n        pen.{to}[{f}][i] = pen.{of}[{f}][i]")
+    return generate("\n".join([*lines, ""]), "copied")
 
 
 def _kernel(kind: Kind, text: str, name: str, names: dict[str, Any]) -> Any:
@@ -453,13 +525,12 @@ def _finish(kind: Kind, options: Options) -> Any:
 
 
 def _first_step(kind: Kind) -> Any:
-    functions, log_weight = kind.functions, _log_weight(kind)
-    prepare = functions.prepare or prepare_nothing
-    weighers = [specialize(loop.weigh, log_weight=log_weight, prepare=prepare, **move_bindings(m)) for m in kind.moves]
+    functions = kind.functions
+    again = specialize(outcomes.prepare_again, prepare=functions.prepare or prepare_nothing)
     return specialize(
-        loop.first_step,
+        outcomes.first_step,
         load_one=_load(kind, Options(first_step=True)),
-        weigh_all=_weigh_all(weighers),
+        all_outcomes=_all_outcomes(kind, outcomes.weigh, again),
         applicable=functions.applicable or all_moves,
         total_weight=total_weight,
     )

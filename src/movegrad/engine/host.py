@@ -31,7 +31,7 @@ _PAUSE = 0.02  # seconds after which a kernel returns, or twice that: how long C
 _STRETCH = 1 << 20  # steps of all chains of a thread for which temperatures are made at once
 _LEAST_STRETCH = 256  # and of each of them, at least
 _ROW = 16  # numbers in a row of a chain's own: 128 bytes
-_TICKS = int(_PAUSE * TICKS)
+PAUSE_TICKS = int(_PAUSE * TICKS)
 _EMPTY = np.zeros(0)
 
 
@@ -81,9 +81,9 @@ class Host:
         out, kernel = np.zeros((len(solutions), problem.size)), observe_kernel(layout.kind)
         if not kernel.overloads:
             with compiling(problem):
-                kernel(*layout.packed, 0, solutions[:0], out, 0, _TICKS)
+                kernel(*layout.packed, 0, solutions[:0], out, 0, PAUSE_TICKS)
         while first < len(solutions):  # again and again, lest Ctrl-C wait
-            found = kernel(*layout.packed, 0, solutions, out, first, _TICKS)
+            found = kernel(*layout.packed, 0, solutions, out, first, PAUSE_TICKS)
             if found >= 0:
                 raise outside(problem, name, solutions[found], f" in row {found}")
             first = len(solutions) if found == -1 else -2 - found
@@ -233,7 +233,7 @@ class _Work:
             burn_in=settings.burn_in,
             correction=float(settings.correction),
             trace_every=settings.trace_every,
-            pause=_TICKS,
+            pause=PAUSE_TICKS,
         )
         self.stopped = False  # by Ctrl-C or an error in another thread
         kind = batch.layout.kind

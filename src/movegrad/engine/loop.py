@@ -17,7 +17,7 @@ import numpy as np
 
 from movegrad.engine.bits import scaled
 from movegrad.engine.compile import jit
-from movegrad.engine.draws import odometer_next, odometer_probability, odometer_start, seed_stream, sequence_of, uniform
+from movegrad.engine.draws import seed_stream, sequence_of, uniform
 
 # Columns of Chains.counts.
 DRAWN, ACCEPTED, INFEASIBLE, INAPPLICABLE = 0, 1, 2, 3
@@ -415,56 +415,4 @@ def improve_start(start, plan, heat, last, key, index, c, since, work):
         prepare(start.data, start.guide, 1.0 / start.value[INVERSE_TEMPERATURE], start.state)
         improve(start.data, start.guide, start.state)
         start.clock[DONE] = ~(known & ~IMPROVE | AFTER_IMPROVE)
-    return work + 1
-
-
-# --- one exact step --------------------------------------------------------------------------------------------------
-
-
-def weigh(chain, mask, share):
-    """Add every outcome of one move to the exact one-step loss; ``share`` is the probability that the move is drawn.
-
-    With s = Δ/t + log α of an outcome of probability q, the loss gains t·q·f(s), f(s) = eˢ for s ≤ 0 and 1 + s for s > 0, and
-    its gradient q·min(1, eˢ)·(T(y') − T(y)). The chain's generator is an odometer, which lists the outcomes.
-    """
-    data, state, inv_t = chain.data, chain.state, chain.value[INVERSE_TEMPERATURE]
-    log_here = log_weight(mask, chain.weights)
-    odometer_start(chain.rng)
-    more = True
-    while more:
-        move, log_ratio = propose(data, state, chain.rng)
-        q = share * odometer_probability(chain.rng)
-        if not q >= 0.0:
-            return False
-        if q > 0.0 and log_ratio > -np.inf and feasible(data, state, move):
-            n = changes(data, state, move)
-            difference = gain(data, state, move)
-            for m in range(n):
-                i, delta = change(data, state, move, m)
-                difference += chain.theta[i] * delta
-            s = difference * inv_t + log_ratio + log_here - log_weight(applicable_after(data, state, move), chain.weights)
-            p = exp(s if s < 0.0 else 0.0)
-            chain.value[OBJECTIVE] += q * (p if s <= 0.0 else 1.0 + s) / inv_t
-            for m in range(n):
-                i, delta = change(data, state, move, m)
-                chain.mean[i] += q * p * delta
-        more = odometer_next(chain.rng)
-        # A proposal may have shuffled scratch space; every outcome is to be listed from the same state.
-        prepare(data, chain.guide, 1.0 / inv_t, state)
-    return True
-
-
-weigh_all: Any
-total_weight: Any
-
-
-def first_step(chain, plan, heat, last, key, index, c, since, work):
-    """Loss and gradient of the exact first step, in place of a run: in OBJECTIVE and in ``mean``."""
-    if not load_one(chain, plan, key, index, c):
-        return NOT_IN_SET
-    chain.value[OBJECTIVE] = 0.0
-    clear(chain.mean)
-    mask = applicable(chain.data, chain.state)
-    if not weigh_all(chain, mask, total_weight(mask, chain.weights)):
-        chain.value[OBJECTIVE] = np.nan
     return work + 1

@@ -1,0 +1,261 @@
+"""Neighborhoods that are listed once give the exact one-step loss of the moves themselves, for every problem and any θ."""
+
+import copy
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import movegrad as mg
+from movegrad.exact import Enumeration
+from movegrad.problems import (
+    CVRP,
+    QUBO,
+    TSP,
+    Assignment,
+    GeneralizedAssignment,
+    Hypercube,
+    Knapsack,
+    PrizeCollectingVRPTW,
+    ShortestPath,
+    TopK,
+)
+from tests.routing_instances import instance
+from tests.slow import slow_but_for
+from tests.test_sampling import transition
+
+
+@mg.jit
+def crowded(y):
+    return -0.1 * y.sum() ** 2
+
+
+RNG = np.random.default_rng(0)
+PROBLEMS = {
+    "hypercube": lambda: Hypercube(6, exactly=(1, 2), weights=(1, 3)),
+    "φ of the user": lambda: Hypercube(5, phi=crowded),
+    "knapsack": lambda: Knapsack([[2.0, 3.0, 4.0, 5.0], [1.0, 1.0, 3.0, 2.0]], [7.0, 5.0]),
+    "lazy top-k": lambda: TopK(6, 2, extra_moves=[mg.stay()]),
+    "routing": lambda: PrizeCollectingVRPTW(instance(4, 1, binding=True, capacity=True)),
+    "tsp": lambda: TSP(7, neighbors=0),
+    "plans": lambda: CVRP([1.0, 2.0, 1.0, 2.0], 4.0),
+    "assignment": lambda: Assignment(4),
+    "generalized assignment": lambda: GeneralizedAssignment(RNG.integers(1, 4, (2, 4)), [6.0, 6.0]),
+    "path": lambda: ShortestPath((3, 3)),
+    "qubo": lambda: QUBO(RNG.standard_normal((5, 5))),
+}
+
+
+def visited(problem, count=6):
+    """Different solutions that a hot chain comes by."""
+    run = mg.sample(problem, np.zeros(problem.size), steps=400, temperature=100.0, trace=60, iterates=True, seed=1)
+    return np.unique(run.iterates[0], axis=0)[:count]
+
+
+@pytest.mark.parametrize("name", slow_but_for(("hypercube", "φ of the user", "knapsack", "lazy top-k"), PROBLEMS))
+@pytest.mark.parametrize("temperature", [0.2, 3.0])
+def test_listed_losses_are_those_of_the_moves(name, temperature):
+    problem = PROBLEMS[name]()
+    y, rng = visited(problem), np.random.default_rng(2)
+    theta = rng.standard_normal((len(y), problem.size))
+    around = mg.Neighborhoods(problem, y)
+    assert len(around) == len(y)
+    assert around.outcomes > 0
+    values, gradients = around.one_step(theta, around.rows_of(y), temperature=temperature)
+    expected = mg.one_step(problem, theta, y, temperature=temperature)
+    np.testing.assert_allclose(values, expected[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(gradients, expected[1], rtol=1e-12, atol=1e-14)
+
+
+def test_the_gradient_is_the_expected_first_step_of_the_chain():
+    """Against the transition matrix of an independent enumeration."""
+    problem, theta, t = TopK(6, k=2, swaps=(1, 2)), np.random.default_rng(4).standard_normal(6), 0.9
+    table = Enumeration(problem)
+    matrix = transition(problem, table, theta, t)
+    around = mg.Neighborhoods(problem, table.solutions)
+    _, gradients = around.one_step(np.tile(theta, (len(matrix), 1)), temperature=t)
+    np.testing.assert_allclose(gradients, matrix @ table.statistics - table.statistics, atol=1e-12)
+
+
+def test_lists_grow_and_what_is_known_is_not_listed_again():
+    problem = TopK(30, 10)
+    y = np.array([np.random.default_rng(s).permutation(problem.solution) for s in range(40)])
+    around, theta = mg.Neighborhoods(problem, y[:3]), np.random.default_rng(0).standard_normal((40, 30))
+    few = around.nbytes
+    rows = around.rows_of(y)
+    assert rows.tolist() == list(range(40))
+    assert around.outcomes == 40 * 200  # more than there was room for
+    assert around.nbytes > few
+    np.testing.assert_array_equal(around.rows_of(y[::-1]), rows[::-1])
+    assert len(around) == 40
+    np.testing.assert_array_equal(around.solutions, y)
+    values, gradients = around.one_step(theta[[5, 1]], [5, 1], temperature=[0.5, 2.0])
+    expected = mg.one_step(problem, theta[[5, 1]], y[[5, 1]], temperature=[0.5, 2.0])
+    np.testing.assert_allclose(values, expected[0], rtol=1e-13)
+    np.testing.assert_allclose(gradients, expected[1], rtol=1e-12, atol=1e-14)
+
+
+def test_results_do_not_depend_on_threads():
+    problem, theta = TopK(60, 20), np.random.default_rng(0).standard_normal((400, 60))
+    around, rows, before = mg.Neighborhoods(problem, problem.solution), np.zeros(400, int), mg.get_threads()
+    found = []
+    try:
+        for threads in (1, 3):
+            mg.set_threads(threads)
+            found.append(around.one_step(theta, rows))
+    finally:
+        mg.set_threads(before)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_solution_outside_leaves_no_trace():
+    problem = TopK(5, 2)
+    around = mg.Neighborhoods(problem, [[1, 1, 0, 0, 0]])
+    with pytest.raises(ValueError, match=r"y must be in the set, got \[1 1 1 0 0\]"):
+        around.rows_of([[0, 1, 1, 0, 0], [1, 1, 1, 0, 0]])
+    assert len(around) == 1
+    assert around.rows_of([[0, 1, 1, 0, 0]]).tolist() == [1]
+    assert around.outcomes == 12
+    theta = np.random.default_rng(0).standard_normal((2, 5))
+    np.testing.assert_allclose(around.one_step(theta)[1], mg.one_step(problem, theta, around.solutions)[1], atol=1e-14)
+
+
+def test_copies_and_pickles_list_anew():
+    problem = TopK(5, 2)
+    around, theta = mg.Neighborhoods(problem, [[1, 1, 0, 0, 0], [0, 1, 0, 1, 0]]), np.linspace(-1, 1, 10).reshape(2, 5)
+    for other in (copy.deepcopy(around), pickle.loads(pickle.dumps(around)), copy.copy(around)):
+        assert repr(other) == repr(around) == "Neighborhoods(TopK(5, k=2), 2 solutions, 12 outcomes)"
+        np.testing.assert_array_equal(other.one_step(theta)[1], around.one_step(theta)[1])
+
+
+def test_threads_may_share_one():
+    problem = TopK(12, 4)
+    y = np.array([np.random.default_rng(s).permutation(problem.solution) for s in range(64)])
+    around, theta, wrong = mg.Neighborhoods(problem), np.random.default_rng(0).standard_normal((64, 12)), []
+    expected = mg.one_step(problem, theta, y)[1]
+
+    def work(k):
+        mine = np.random.default_rng(k).permutation(64)
+        for part in np.array_split(mine, 8):
+            if not np.allclose(around.one_step(theta[part], around.rows_of(y[part]))[1], expected[part], atol=1e-13):
+                wrong.append(part)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(around) == len(np.unique(y, axis=0))
+
+
+BAD = {
+    "no problem": (lambda: mg.Neighborhoods(None), "problem must be a Problem, got None"),
+    "guided": (lambda: mg.Neighborhoods(TopK(5, 2, guided=True)), "problem must not be guided"),
+    "too short": (lambda: mg.Neighborhoods(TopK(5, 2), np.ones((2, 4), int)), r"y must have shape \(n, 5\), got \(2, 4\)"),
+    "words": (lambda: mg.Neighborhoods(TopK(5, 2), np.array([["a"] * 5])), "y must be an array of numbers"),
+    "a fraction": (lambda: mg.Neighborhoods(TopK(5, 2), np.full((1, 5), 0.4)), "y must be in the set"),
+    "no such row": (lambda: known().one_step(np.zeros((1, 5)), [1]), "rows must be in 0..0, got 1 to 1"),
+    "a negative row": (lambda: known().one_step(np.zeros((1, 5)), [-1]), "rows must be in 0..0, got -1 to -1"),
+    "a row too many": (lambda: known().one_step(np.zeros((1, 5)), [0, 0]), "rows must be 1 integers"),
+    "one θ": (lambda: known().one_step(np.zeros(5)), r"theta must have two axes, got shape \(5,\)"),
+    "NaN": (lambda: known().one_step(np.full((1, 5), np.nan)), "theta must be finite"),
+    "temperatures": (lambda: known().one_step(np.zeros((1, 5)), temperature=[1.0, 2.0]), "temperature must be a number or 1"),
+    "cold": (lambda: known().one_step(np.zeros((1, 5)), temperature=0.0), "temperature must be finite and > 0, got 0"),
+    "infinite": (lambda: known().one_step(np.array([[0, 0, 1e300, 0, 0]]), temperature=1e-300), "infinite loss"),
+}
+
+
+def known():
+    return mg.Neighborhoods(TopK(5, 2), [[1, 1, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_gets_a_sentence(what):
+    call, sentence = BAD[what]
+    with pytest.raises(ValueError, match=sentence):
+        call()
+
+
+# --- the loss of PyTorch ------------------------------------------------------------------------------------------------------
+
+
+def losses(problem, **options):
+    torch = pytest.importorskip("torch")
+    return torch, *(mg.torch.OneStepLoss(problem, 0.7, keep=keep, **options) for keep in (True, False))
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3), ()])
+def test_a_loss_that_keeps_is_the_one_that_does_not(shape):
+    problem = TopK(6, 2)
+    torch, kept, plain = losses(problem, reduction="none")
+    rng = np.random.default_rng(0)
+    y = torch.from_numpy(np.array([rng.permutation(problem.solution) for _ in range(int(np.prod(shape)))])).reshape(*shape, 6)
+    for _ in range(2):
+        theta = torch.from_numpy(rng.standard_normal((*shape, 6))).requires_grad_()
+        values = [loss(theta, y) for loss in (kept, plain)]
+        torch.testing.assert_close(*values)
+        torch.testing.assert_close(*(torch.autograd.grad(v.sum(), theta)[0] for v in values))
+
+
+def test_one_theta_may_have_many_observations():
+    problem = TopK(6, 2)
+    torch, kept, plain = losses(problem)
+    y = torch.from_numpy(np.array([np.random.default_rng(s).permutation(problem.solution) for s in range(5)]))
+    theta = torch.linspace(-1, 1, 6, requires_grad=True)
+    torch.testing.assert_close(*(torch.autograd.grad(loss(theta, y), theta)[0] for loss in (kept, plain)))
+
+
+def test_a_copy_of_a_loss_that_keeps():
+    problem = TopK(6, 2)
+    torch, kept, _ = losses(problem)
+    theta, y = torch.linspace(-1, 1, 6), torch.tensor(problem.solution)
+    value = kept(theta, y)
+    for other in (copy.deepcopy(kept), pickle.loads(pickle.dumps(kept))):
+        torch.testing.assert_close(other(theta, y), value)
+    assert not kept.state_dict()
+
+
+def test_a_loss_that_keeps_in_a_compiled_graph_and_under_vmap():
+    problem = TopK(6, 2)
+    torch, kept, plain = losses(problem)
+    theta, y = torch.randn(3, 6, generator=torch.Generator().manual_seed(0)), torch.from_numpy(np.tile(problem.solution, (3, 1)))
+    compiled = torch.compile(lambda theta: kept(theta, y), backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(theta), plain(theta, y))
+    torch.testing.assert_close(torch.func.vmap(kept)(theta, y), torch.func.vmap(plain)(theta, y))
+
+
+def test_a_guided_problem_cannot_be_kept():
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="problem must not be guided"):
+        mg.torch.OneStepLoss(TopK(6, 2, guided=True), keep=True)
+    with pytest.raises(ValueError, match="keep must be True or False, got 'yes'"):
+        mg.torch.OneStepLoss(TopK(6, 2), keep="yes")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_ctrl_c_while_listing_leaves_no_trace():
+    """Large neighborhoods of many solutions take seconds to list; what was begun is forgotten."""
+    problem = TopK(300, 150)
+    y = np.array([np.random.default_rng(s).permutation(problem.solution) for s in range(200)])
+    around = mg.Neighborhoods(problem, y[:1])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            around.rows_of(y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert (len(around), around.outcomes) == (1, 22_500)
+    theta = np.random.default_rng(0).standard_normal((2, 300))
+    np.testing.assert_allclose(
+        around.one_step(theta, around.rows_of(y[:2]))[1], mg.one_step(problem, theta, y[:2])[1], rtol=1e-12, atol=1e-14
+    )
