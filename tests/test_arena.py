@@ -17,9 +17,12 @@ from experiments.arena import assignment, icon, notebook, paths, prices, report,
 from experiments.arena.board import Board, Examples, Linear, Relaxation
 from experiments.arena.cache import kept
 from experiments.arena.cones import Cone, binding_normals
-from experiments.arena.methods import METHODS, WARM_UP, Method, decomposition, expected_regret, local_search, spo, values
+from experiments.arena.methods import METHODS, Method
 from experiments.arena.oracles import Annealer, Filling, Highs, Packing
+from experiments.arena.ours import expected_regret, local_search
 from experiments.arena.pivots import adjacent
+from experiments.arena.registry import WARM_UP, values
+from experiments.arena.rivals import decomposition, spo
 from experiments.arena.routes import Routes
 from experiments.arena.runs import row, too_slow
 from experiments.arena.searches import PlanSearch

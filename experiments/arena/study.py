@@ -62,7 +62,7 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
 
 
 OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step", "ours-costs-anchored")
-OURS += ("ours-regret", "ours-cool", "ours-short")
+OURS += ("ours-one-step-costs", "ours-regret", "ours-cool", "ours-short")
 EXACT = ("spo", "pfy", "reinforce", "reinforce-spo", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
 WARM = ("spo-warm", "pfy-warm", "spo-warm-anchored")  # rivals whose solver is made of our moves
 RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
