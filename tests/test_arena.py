@@ -249,13 +249,20 @@ def test_every_method_has_as_many_configurations_and_leads_to_better_decisions(n
     assert lost(-1.0) > lost(1.0)
 
 
+def test_every_method_can_be_asked_for_and_has_a_look_of_its_own():
+    assert sorted(OURS + RIVALS) == sorted(METHODS)
+    looks = [report.look("", report.Entry(name, "tuned", ())) for name in OURS + RIVALS]
+    assert len({(str(look["color"]), str(look.get("linestyle"))) for look in looks}) == len(METHODS)
+
+
 @pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("-anchored")])
 def test_an_anchor_adds_the_gradient_of_least_squares(name):
     """(θ − c) / deviation of c, times its weight, in the mean over the batch, to the loss it is named after."""
     board, index, bare = small_board(), np.arange(6), METHODS[name.removesuffix("-anchored")]
     theta, true = np.random.default_rng(4).uniform(1, 10, (6, 5)), board.train.theta
-    found = gradient(METHODS[name].make(board, 0, **{**METHODS[name].default.options, "anchor": 0.7}), theta, index)
-    expected = gradient(bare.make(board, 0, **bare.default.options), theta, index) + 0.7 * (theta - true[index]) / true.std() / 6
+    options = {key: value for key, value in METHODS[name].default.options.items() if key != "anchor"}
+    found = gradient(METHODS[name].make(board, 0, **options, anchor=0.7), theta, index)
+    expected = gradient(bare.make(board, 0, **options), theta, index) + 0.7 * (theta - true[index]) / true.std() / 6
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

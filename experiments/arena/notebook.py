@@ -37,8 +37,12 @@ class Plan(NamedTuple):
 PLANS = {
     "SPO+": Plan("spo", (10,)),
     "CaVE+": Plan("cave", (3, 10, 30)),
+    "SPO+, warm heuristic": Plan("spo-warm-long", (10, 30)),
+    "SPO+, warm heuristic, with least squares": Plan("spo-warm-long-anchored", (10, 30)),
     "movegrad at 2θ − c": Plan("ours-costs", (3, 10, 30, 100)),
     "movegrad, labels": Plan("ours", (3, 10, 30, 100)),
+    "movegrad at 2θ − c, long chains": Plan("ours-long", (10, 30)),
+    "movegrad at 2θ − c, long chains, with least squares": Plan("ours-long-anchored", (10, 30)),
 }
 BOARD = "cvrp-20-42"  # what the arena calls its data set
 NOTEBOOKS, LEFT_OUT = 10, 50  # epochs; examples

@@ -58,3 +58,4 @@ def expected_regret(board: Board, seed: int, steps: int, heat: float) -> Loss:
 
 
 also_anchored(f"{OURS}-costs")
+also_anchored(f"{OURS}-long", 0.1, (1.0,), heat=0.2)

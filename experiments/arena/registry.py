@@ -114,8 +114,9 @@ def after(board: Board, first: Loss, second: Loss) -> Loss:
     return at
 
 
-def also_anchored(name: str) -> None:
-    """Put a method into the registry once more, with least squares beside its loss."""
+def also_anchored(name: str, anchor: float = 1.0, others: tuple[float, ...] = (0.1, 10.0), **changed: Any) -> None:
+    """Put a method into the registry once more, with least squares beside its loss; ``others``: anchors that tuning may take."""
     bare = METHODS[name]
-    more = {"default": {**bare.default.options, "anchor": 1.0}, "anchor": (0.1, 10.0)}
-    method(f"{name}-anchored", f"{bare.title}, with least squares", bare.needs, **more)(partial(anchored, bare.make))
+    default = {**bare.default.options, **changed, "anchor": anchor}
+    put = method(f"{name}-anchored", f"{bare.title}, with least squares", bare.needs, default, anchor=others)
+    put(partial(anchored, bare.make))

@@ -14,10 +14,12 @@ from experiments.arena.study import OURS, RIVALS, Settings
 from experiments.framework import Rows
 from experiments.verdicts import Interval, paired, verdict
 
-DASHES = ("-", "--", (0, (8, 2)), "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (12, 3, 2, 3)), (0, (2, 2)))  # of ours
+DASHES = ("-", "--", (0, (8, 2)), "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (12, 3, 2, 3)), (0, (2, 2)))
+DASHES += ((0, (6, 1, 2, 1)), (0, (3, 4)))  # of ours
 COLORS = (  # of rivals, in their order: MSE grey, none red
     "#7f7f7f", "#ff7f0e", "#2ca02c", "#e8c11c", "#8a6d00", "#9467bd", "#8c564b", "#e377c2", "#1f77b4", "#98df8a", "#17becf",
     "#aec7e8", "#ffbb78", "#c5b0d5", "#c49c94", "#bcbd22", "#dbdb8d", "#9edae5", "#393b79", "#637939",
+    "#843c39", "#7b4173",
 )  # fmt: skip
 HIGHEST, LOWEST = 5.0, 1.3  # the top of the regret axis in units of the best, at most and at least
 TICKS = {1.8: (1.0, 1.1, 1.2, 1.3, 1.5), HIGHEST: (1.0, 1.5, 2.0, 3.0)}  # of it, by how high it is

@@ -101,6 +101,7 @@ def warm_perturbed(heuristic: Callable[..., Warm], board: Board, seed: int, nois
 
 
 method("spo-warm", "SPO+, warm heuristic", default={"steps": 1000})(partial(warm_spo, annealed))
+method("spo-warm-long", "SPO+, warm heuristic, long", default={"steps": 10_000})(partial(warm_spo, annealed))
 method("spo-pyvrp", "SPO+, PyVRP from the label", "search", {"iterations": 10}, iterations=(0, 100))(partial(warm_spo, searched))
 for name, title, needs, effort, heuristic in (
     ("pfy-warm", "perturbed FY, warm heuristic", "", {"steps": 1000}, annealed),
@@ -261,3 +262,4 @@ def decomposition(board: Board, seed: int, iterations: int) -> Loss:
 
 for name in ("spo", "spo-lp", "spo-warm"):
     also_anchored(name)
+also_anchored("spo-warm-long", 0.1, (1.0,))

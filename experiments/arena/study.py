@@ -62,11 +62,12 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
 
 
 OURS = ("ours", "ours-costs", "ours-long", "ours-guided", "ours-one-step", "ours-costs-anchored")
-OURS += ("ours-one-step-costs", "ours-regret", "ours-cool", "ours-short")
+OURS += ("ours-one-step-costs", "ours-regret", "ours-cool", "ours-short", "ours-long-anchored")
 EXACT = ("spo", "pfy", "reinforce", "reinforce-spo", "nce", "ltr-list", "ltr-pair")  # rivals that call an exact solver
-WARM = ("spo-warm", "pfy-warm", "spo-warm-anchored")  # rivals whose solver is made of our moves
+WARM = ("spo-warm", "pfy-warm", "spo-warm-anchored", "spo-warm-long", "spo-warm-long-anchored")  # their solver is made of our moves
 RIVALS = ("mse", *EXACT, "spo-lp", "pfy-lp", "spo-warm", "pfy-warm", "cave", "lava", "dfl-ld")
 RIVALS += ("spo-anchored", "spo-lp-anchored", "spo-warm-anchored", "spo-pyvrp", "pfy-pyvrp")
+RIVALS += ("spo-warm-long", "spo-warm-long-anchored")
 
 FULL = {
     "icon": ("icon-1", "icon-2", "icon-6", "icon-hard0", "icon-hard5"),
