@@ -228,12 +228,34 @@ def test_a_loss_that_keeps_in_a_compiled_graph_and_under_vmap():
     torch.testing.assert_close(torch.func.vmap(kept)(theta, y), torch.func.vmap(plain)(theta, y))
 
 
-def test_a_guided_problem_cannot_be_kept():
-    pytest.importorskip("torch")
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_a_guided_problem_cannot_be_kept(name):
+    pytest.importorskip(name)
+    loss = getattr(mg, name).OneStepLoss
     with pytest.raises(ValueError, match="problem must not be guided"):
-        mg.torch.OneStepLoss(TopK(6, 2, guided=True), keep=True)
+        loss(TopK(6, 2, guided=True), keep=True)
     with pytest.raises(ValueError, match="keep must be True or False, got 'yes'"):
-        mg.torch.OneStepLoss(TopK(6, 2), keep="yes")
+        loss(TopK(6, 2), keep="yes")
+
+
+# --- the loss of JAX ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_of_jax_that_keeps_is_the_one_that_does_not():
+    jax = pytest.importorskip("jax")
+    problem, rng = TopK(6, 2), np.random.default_rng(0)
+    kept, plain = (mg.jax.OneStepLoss(problem, 0.7, keep=keep) for keep in (True, False))
+    y = np.array([rng.permutation(problem.solution) for _ in range(5)])
+    theta = rng.standard_normal((5, 6)).astype(np.float32)
+    for wrap in (lambda f: f, jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f))):
+        found, expected = (wrap(jax.value_and_grad(loss))(theta, y) for loss in (kept, plain))
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-6, atol=1e-8)
+    assert len(kept._task.kept) == len(np.unique(y, axis=0))
+    other = pickle.loads(pickle.dumps(kept))
+    np.testing.assert_array_equal(other(theta, y), kept(theta, y))
+    with pytest.raises(Exception, match="y must be in the set"):
+        kept(theta, np.ones((5, 6), int))
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")

@@ -16,6 +16,7 @@ import numpy as np
 from movegrad import start as starts
 from movegrad._calls import covariance_over_t, make_batch, observe, run_from
 from movegrad.engine import HOST, Options, Run, Settings, on_gpu, place_of
+from movegrad.neighborhoods import Neighborhoods
 from movegrad.problem import Problem
 from movegrad.sampling import one_step
 
@@ -205,6 +206,19 @@ def first_step(call: Call, given: Given) -> Sequence[Any]:
     guide = given.rows("guide") if "guide" in given else None
     temperature = call.settings.temperature
     return one_step(call.problem, given.rows("theta"), given.rows("y"), temperature=temperature, guide=guide)
+
+
+@dataclass(frozen=True, eq=False)
+class ListedStep:
+    """:func:`first_step` by neighborhoods that are listed once; on a GPU, moves run."""
+
+    kept: Neighborhoods
+
+    def __call__(self, call: Call, given: Given) -> Sequence[Any]:
+        if given.place is not HOST or "guide" in given:
+            return first_step(call, given)
+        rows = self.kept.rows_of(given.rows("y"))
+        return self.kept.one_step(given.rows("theta"), rows, temperature=call.settings.temperature)
 
 
 # --- chains --------------------------------------------------------------------------------------------------------------

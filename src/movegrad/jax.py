@@ -35,6 +35,7 @@ from movegrad._jax_runs import Call, Result
 from movegrad._types import Arrays, Start
 from movegrad._validate import array_of, choice, encoded, flag, instance_of, listed, native, positive, shown
 from movegrad.engine import Options, Settings, on_gpu, place_of
+from movegrad.neighborhoods import Neighborhoods
 from movegrad.problem import Problem
 from movegrad.schedules import Annealing, Schedule
 
@@ -264,20 +265,24 @@ class OneStepLoss:
         t > 0.
     reduction : {"mean", "sum", "none"}
         Over examples, or over observations.
+    keep : bool
+        List the neighborhood of each y once, and keep it (:class:`movegrad.Neighborhoods`): later calls run no move. This takes
+        memory for every different y. Not for guided problems; on a GPU moves run in each call.
 
     Examples
     --------
     >>> import jax.numpy as jnp
     >>> import movegrad as mg
-    >>> loss = mg.jax.OneStepLoss(mg.problems.TopK(5, 2))
+    >>> loss = mg.jax.OneStepLoss(mg.problems.TopK(5, 2), keep=True)
     >>> float(loss(jnp.zeros(5), jnp.array([1, 1, 0, 0, 0])))
     1.0
     """
 
-    def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean") -> None:
+    def __init__(self, problem: Problem, temperature: float = 1.0, *, reduction: str = "mean", keep: bool = False) -> None:
         self.problem = instance_of(problem, "problem", Problem)
         self.temperature = positive(temperature, "temperature")
         self.reduction = choice(reduction, "reduction", REDUCTIONS)
+        self._task = runs.ListedStep(Neighborhoods(problem)) if flag(keep, "keep") else runs.first_step
         self._calls = _Calls()
 
     def __call__(self, theta: Arrays, y: Arrays, *, guide: Arrays | None = None) -> jax.Array:
@@ -308,7 +313,7 @@ class OneStepLoss:
         given = _Arguments(self.problem, theta, 1)
         given.take("y", y).take_guide(guide).align()
         value = Result(theta.shape[:-1], np.dtype(theta.dtype))
-        call = given.call(self, runs.first_step, value, given.like_theta, settings=Settings(temperature=self.temperature))
+        call = given.call(self, self._task, value, given.like_theta, settings=Settings(temperature=self.temperature))
         return _reduce(_one_step(call, *given.apart), self.reduction)
 
 

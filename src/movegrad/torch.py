@@ -642,7 +642,7 @@ class OneStepLoss(_Module):
             if self.reduction == "mean":
                 raise _nothing(theta.shape[:-1])
             return theta.new_zeros(theta.shape[:-1]), torch.zeros_like(theta)
-        if self._kept is not None and not theta.is_cuda:
+        if self._kept is not None and guide is None and not theta.is_cuda:
             rows = self._kept.rows_of(values.reshape(-1, values.shape[-1]))
             flat = self._kept.one_step(to_array(theta).reshape(-1, self.problem.size), rows, temperature=self.temperature)
             loss, gradient = flat[0].reshape(theta.shape[:-1]), flat[1].reshape(theta.shape)
