@@ -519,6 +519,21 @@ def test_verdicts_follow_the_intervals():
     assert outcome(rows) == "behind"
 
 
+def test_a_rival_may_have_more_time():
+    """Ours after 1 s against the rival after 3 s, when it has 0.01 instead of 0.10; who is made of our moves does not count."""
+    rng = np.random.default_rng(6)
+    rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.10, 0.01, rng), "b spo-warm": made_up(0.001, 0.001, rng)}
+    for made in rows.values():
+        made["tuned"]["test"]["3"] = made["tuned"]["test"]["1"]
+    rows["b spo"]["tuned"]["test"]["3"] = made_up(0.01, 0.01, rng)["tuned"]["test"]["1"]
+    kind = summary.Kind("a board", (1.0, 3.0), 5, ["b"], rows)
+    mean, _, word, median, rival = summary.handicapped(kind, 1.0, 3.0).split(" ")
+    assert (word, rival) == ("behind,", "(SPO+)")
+    assert abs(float(mean) - 4.0) < 0.5
+    assert abs(float(median) - 4.0) < 0.5
+    assert summary.handicapped(kind, 1.0, 1.0).split(" ")[2] == "ahead,"
+
+
 def test_a_rival_that_has_not_trained_is_not_beaten():
     rng = np.random.default_rng(7)
     rows = {"b ours": made_up(0.05, 0.01, rng), "b spo": made_up(0.9, 0.01, rng, first=None)}
