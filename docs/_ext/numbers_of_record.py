@@ -231,6 +231,8 @@ NUMBERS = {
     "arena_programs_long": arena("linear", "ours-costs", "lp-0", "lp-1"),
     "arena_programs_short": arena("linear", "ours-short", "lp-0", "lp-1"),
     "arena_programs_sooner": arena("linear", "ours-short", "lp-0", "lp-1", seconds=3),
+    "arena_programs_listed": arena("linear", "ours-one-step", "lp-0", "lp-1"),
+    "arena_programs_rival": arena("linear", "lava", "lp-0", "lp-1"),
     "chain_table": chain(),
     "costs_table": costs(),
     "routing_table": routing(),
