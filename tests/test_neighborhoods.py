@@ -159,6 +159,10 @@ BAD = {
     "words": (lambda: mg.Neighborhoods(TopK(5, 2), np.array([["a"] * 5])), "y must be an array of numbers"),
     "a fraction": (lambda: mg.Neighborhoods(TopK(5, 2), np.full((1, 5), 0.4)), "y must be in the set"),
     "no such row": (lambda: known().one_step(np.zeros((1, 5)), [1]), "rows must be in 0..0, got 1 to 1"),
+    "nothing listed": (
+        lambda: mg.Neighborhoods(TopK(5, 2)).one_step(np.zeros((1, 5))),
+        "rows must be of solutions that were listed",
+    ),
     "a negative row": (lambda: known().one_step(np.zeros((1, 5)), [-1]), "rows must be in 0..0, got -1 to -1"),
     "a row too many": (lambda: known().one_step(np.zeros((1, 5)), [0, 0]), "rows must be 1 integers"),
     "one θ": (lambda: known().one_step(np.zeros(5)), r"theta must have two axes, got shape \(5,\)"),

@@ -124,7 +124,8 @@ class Neighborhoods:
         n = len(theta)
         rows = index_of(rows, n, "rows")
         if n and not 0 <= rows.min() <= rows.max() < len(self):
-            raise ValueError(f"rows must be in 0..{len(self) - 1}, got {rows.min()} to {rows.max()}.")
+            known = f"in 0..{len(self) - 1}" if len(self) else "of solutions that were listed, of which there are none"
+            raise ValueError(f"rows must be {known}, got {rows.min()} to {rows.max()}.")
         heat = np.asarray(positives(temperature, "temperature"))
         if heat.shape not in ((), (n,)):
             raise ValueError(f"temperature must be a number or {n} of them, one for each row of theta, got shape {heat.shape}.")

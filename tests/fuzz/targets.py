@@ -156,6 +156,11 @@ def core() -> list[Target]:
         Target("one_step of a list", mg.one_step, lambda: {
             **both, "theta": [t.copy() for t in RAGGED], "y": [Y.copy(), LARGER.solution.copy()],
         }),
+        Target("Neighborhoods", lambda **a: repr(mg.Neighborhoods(**a)), lambda: {"problem": TOP, "y": Y[None]}),
+        Target("Neighborhoods.rows_of", lambda y: mg.Neighborhoods(TOP, Y).rows_of(y), lambda: {"y": np.stack([Y, Y])}),
+        Target("Neighborhoods.one_step", lambda *a, **b: mg.Neighborhoods(TOP, Y).one_step(*a, **b), lambda: {
+            "theta": PAIR.copy(), "rows": [0, 0], "temperature": 1.0,
+        }, weight=2),
         Target("sample of routes", mg.sample, lambda: {"problem": VRP, "theta": PRIZES.copy(), "steps": 4, "start": [[1, 2], [3]]},
                only=("theta", "start"), pools={"start": "routes"}, weight=2),
         Target("check", mg.check, lambda: {
@@ -423,6 +428,9 @@ def pytorch() -> list[Target]:
     def routes(theta: Any, y: Any) -> Any:
         return both_ways(Loss(Layer(VRP, steps=4))(theta, y), theta)
 
+    def kept_step(theta: Any, y: Any, **a: Any) -> Any:
+        return both_ways(OneStep(TOP, keep=True)(theta, y, **a), theta)
+
     def used_layer(**a: Any) -> Any:
         return Layer(**a)(pair)
 
@@ -493,8 +501,11 @@ def pytorch() -> list[Target]:
         }, weight=2),
         Target("loss(theta, routes)", routes, lambda: {"theta": torch.from_numpy(PRIZES), "y": ROUTES},
                pools={"y": "routes"}, names={"y": "y|routes"}),
-        Target("torch.OneStepLoss", used_one_step, lambda: {"problem": TOP, "temperature": 1.0, "reduction": "mean"}),
+        Target("torch.OneStepLoss", used_one_step, lambda: {
+            "problem": TOP, "temperature": 1.0, "reduction": "mean", "keep": True,
+        }),
         Target("one-step loss(theta, y)", one_step, lambda: {"theta": theta(), "y": y.clone(), "guide": None}, weight=2),
+        Target("one-step loss that keeps", kept_step, lambda: {"theta": theta(), "y": y.clone(), "guide": None}, weight=2),
         Target("one-step loss of one theta", one_step, lambda: {
             "theta": theta()[0].detach().requires_grad_(), "y": y.clone(), "guide": pair[0].clone(),
         }),
