@@ -1,14 +1,18 @@
 """Neighborhoods that are listed once give the exact one-step loss of the moves themselves, for every problem and any θ."""
 
 import copy
+import multiprocessing
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 import movegrad as mg
+from movegrad.engine import Listing
 from movegrad.exact import Enumeration
 from movegrad.problems import (
     CVRP,
@@ -168,6 +172,9 @@ BAD = {
     "one θ": (lambda: known().one_step(np.zeros(5)), r"theta must have two axes, got shape \(5,\)"),
     "NaN": (lambda: known().one_step(np.full((1, 5), np.nan)), "theta must be finite"),
     "temperatures": (lambda: known().one_step(np.zeros((1, 5)), temperature=[1.0, 2.0]), "temperature must be a number or 1"),
+    "a column of temperatures": (lambda: known().one_step(np.zeros((1, 5)), temperature=[[1.0]]), r"got shape \(1, 1\)"),
+    "more θ than solutions": (lambda: known().one_step(np.zeros((3, 5))), "theta must have 1 rows at most where rows is not given"),
+    "a row of y": (lambda: known().rows_of([[1, 1, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]), "in row 2"),
     "cold": (lambda: known().one_step(np.zeros((1, 5)), temperature=0.0), "temperature must be finite and > 0, got 0"),
     "infinite": (lambda: known().one_step(np.array([[0, 0, 1e300, 0, 0]]), temperature=1e-300), "infinite loss"),
 }
@@ -260,6 +267,82 @@ def test_a_loss_of_jax_that_keeps_is_the_one_that_does_not():
     np.testing.assert_array_equal(other(theta, y), kept(theta, y))
     with pytest.raises(Exception, match="y must be in the set"):
         kept(theta, np.ones((5, 6), int))
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_an_interrupted_call_has_listed_is_overwritten(when, monkeypatch):
+    """Ctrl-C may come before a listing is written down or after it, when no row is known of it yet."""
+    problem = TopK(6, 2)
+    y = np.unique([np.random.default_rng(s).permutation(problem.solution) for s in range(40)], axis=0)
+    around, theta, add = mg.Neighborhoods(problem, y[:3]), np.random.default_rng(0).standard_normal((len(y), 6)), Listing.add
+
+    def interrupted(self, *arguments):
+        if when == "after":
+            add(self, *arguments)
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Listing, "add", interrupted)
+        with pytest.raises(Stop):
+            around.rows_of(y[5:9])
+    assert (len(around), around.outcomes) == (3, 24)
+    rows = around.rows_of(y)
+    assert rows.tolist() == list(range(len(y)))
+    np.testing.assert_allclose(around.one_step(theta, rows)[1], mg.one_step(problem, theta, y)[1], atol=1e-14)
+
+
+FORKS = """
+import multiprocessing
+import movegrad as mg
+
+around = mg.Neighborhoods(mg.problems.TopK(6, 2), [[1, 1, 0, 0, 0, 0]])
+with around._lock:  # as a thread that lists has it
+    child = multiprocessing.get_context("fork").Process(target=around.rows_of, args=([[0, 0, 0, 0, 1, 1]],))
+    child.start()
+    child.join(60)
+    exit(child.exitcode)
+"""
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_a_fork_does_not_wait_for_a_thread_that_it_has_not():
+    """In a process without JAX, which warns of forks."""
+    assert subprocess.run([sys.executable, "-c", FORKS], timeout=120, check=False).returncode == 0
+
+
+def test_no_room_is_said(monkeypatch):
+    around = mg.Neighborhoods(TopK(5, 2), [[1, 1, 0, 0, 0]])
+    monkeypatch.setattr(Listing, "_write", lambda *_: np.zeros(1 << 55))
+    with pytest.raises(MemoryError, match="y must have neighborhoods that fit into memory, got 6 outcomes of 1 solutions"):
+        around.rows_of([[0, 0, 0, 1, 1]])
+
+
+def test_only_what_is_full_grows():
+    """Half a million entries of few outcomes, and the other way around."""
+    few = mg.Neighborhoods(TSP(300, neighbors=0), np.arange(300)[None])
+    many = mg.Neighborhoods(TopK(300, 150), TopK(300, 150).solution)
+    for around in (few, many):
+        lists = around._listing._lists
+        assert len(lists.ends) < 2 * around.outcomes
+        assert len(lists.entries) < max(2 * lists.used[1], 2000)
+
+
+def test_a_replaced_problem_or_temperature_is_seen():
+    torch, kept, _ = losses(TopK(6, 2))
+    jax = pytest.importorskip("jax")
+    theta, y = np.linspace(-1, 2, 6), TopK(6, 2).solution
+    other = TopK(6, 2, swaps=(2,))
+    ours = mg.jax.OneStepLoss(TopK(6, 2), 0.7, keep=True)
+    for loss, array in ((kept, torch.from_numpy), (ours, jax.numpy.asarray)):
+        loss(array(theta), y)
+        loss.problem, loss.temperature = other, 2.0
+        assert abs(float(loss(array(theta), y)) - mg.one_step(other, theta, y, temperature=2.0)[0]) < 1e-6
+    with pytest.raises(AttributeError):
+        kept._kept.problem = other
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")

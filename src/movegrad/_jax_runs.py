@@ -215,7 +215,7 @@ class ListedStep:
     kept: Neighborhoods
 
     def __call__(self, call: Call, given: Given) -> Sequence[Any]:
-        if given.place is not HOST or "guide" in given:
+        if given.place is not HOST or "guide" in given or self.kept.problem is not call.problem:
             return first_step(call, given)
         rows = self.kept.rows_of(given.rows("y"))
         return self.kept.one_step(given.rows("theta"), rows, temperature=call.settings.temperature)

@@ -547,7 +547,7 @@ class _Arguments:
         axes = {name: a.ndim for name, a in self.operands.items()} | more
         settings = owner.settings if settings is None else settings
         alone, problems = isinstance(self.problem, Problem), tuple(map(id, _each(self.problem)))  # of objects that the call holds
-        key = (task, alone, problems, id(self.start), self.improve, self.y_is, tuple(axes.items()), results)
+        key = (task, settings.temperature, alone, problems, id(self.start), self.improve, self.y_is, tuple(axes.items()), results)
 
         def make() -> Call:
             named = settings._replace(start_name="y" if self.start is starts.target else "start")

@@ -1,5 +1,6 @@
 """The neighborhoods of some solutions, listed once: exact one-step losses without running a move again."""
 
+import os
 from threading import Lock
 from typing import Any
 
@@ -17,8 +18,9 @@ __all__ = ["Neighborhoods"]
 class Neighborhoods:
     """Every outcome of one step from each of some solutions: its probability, its ratio, and what it changes.
 
-    Where a step can lead does not depend on θ, unless moves are guided. Listed once, an exact one-step loss costs a pass over a
-    table, however expensive the moves are: :meth:`one_step` gives what :func:`movegrad.one_step` gives.
+    Where a step can lead depends neither on θ nor on the temperature, unless moves are guided. Listed once, an exact one-step loss
+    costs a pass over a table, however expensive the moves are: :meth:`one_step` gives what :func:`movegrad.one_step` gives. The
+    table tells what moves did when it was made, and stays in memory.
 
     Parameters
     ----------
@@ -41,16 +43,16 @@ class Neighborhoods:
     """
 
     def __init__(self, problem: Problem, y: Arrays | None = None) -> None:
-        self.problem = instance_of(problem, "problem", Problem)
+        self._problem = instance_of(problem, "problem", Problem)
         if problem.guided:
             raise ValueError(f"problem must not be guided, since its neighborhoods then depend on theta, got {problem.name}.")
-        self._listing, self._lock = Listing(problem), Lock()
-        self._rows: dict[bytes, int] = {}
+        self._listing, self._lock, self._owner = Listing(problem), Lock(), os.getpid()
+        self._rows: dict[bytes, int] = {}  # of each solution; what the listing has behind them does not count
         if y is not None:
             self.rows_of(y)
 
     def __reduce__(self) -> tuple:
-        """Copies and pickles list anew, which takes less time than to read it."""
+        """Copies and pickles have the solutions, and list anew."""
         return Neighborhoods, (self.problem, self.solutions)
 
     def __len__(self) -> int:
@@ -58,6 +60,10 @@ class Neighborhoods:
 
     def __repr__(self) -> str:
         return f"Neighborhoods({self.problem.name}, {len(self)} solutions, {self.outcomes} outcomes)"
+
+    @property
+    def problem(self) -> Problem:
+        return self._problem
 
     @property
     def solutions(self) -> np.ndarray:
@@ -68,7 +74,7 @@ class Neighborhoods:
     @property
     def outcomes(self) -> int:
         """How many there are, of all solutions."""
-        return self._listing.outcomes
+        return self._listing.outcomes(len(self))
 
     @property
     def nbytes(self) -> int:
@@ -92,11 +98,17 @@ class Neighborhoods:
             raise ValueError(f"y must have shape (n, {size}), got {given.shape}.")
         solutions = np.ascontiguousarray(np.atleast_2d(HOST.solutions(given, self.problem, "y")))
         keys = [row.tobytes() for row in solutions]
-        with self._lock:
-            new = {key: k for k, key in enumerate(keys) if key not in self._rows}
-            if new:
-                self._listing.add(solutions[list(new.values())], "y")
-                self._rows.update(zip(new, range(len(self), len(self) + len(new)), strict=True))
+        if any(key not in self._rows for key in keys):
+            if self._owner != os.getpid():  # a fork may have inherited a lock that nobody gives back
+                self._lock, self._owner = Lock(), os.getpid()
+            with self._lock:
+                new: dict[bytes, int] = {}
+                for k, key in enumerate(keys):
+                    if key not in self._rows:
+                        new.setdefault(key, k)
+                places = list(new.values())
+                self._listing.add(len(self), solutions[places], "y", places)
+                self._rows.update(zip(new, range(len(self), len(self) + len(new)), strict=True))  # at once, or not at all
         return np.array([self._rows[key] for key in keys], np.int64)
 
     def one_step(self, theta: Arrays, rows: Any = None, *, temperature: Arrays = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -122,13 +134,17 @@ class Neighborhoods:
         if theta.ndim != 2:
             raise ValueError(f"theta must have two axes, got shape {theta.shape}.")
         n = len(theta)
+        if rows is None and n > len(self) > 0:
+            raise ValueError(f"theta must have {len(self)} rows at most where rows is not given, one for each solution, got {n}.")
         rows = index_of(rows, n, "rows")
         if n and not 0 <= rows.min() <= rows.max() < len(self):
             known = f"in 0..{len(self) - 1}" if len(self) else "of solutions that were listed, of which there are none"
             raise ValueError(f"rows must be {known}, got {rows.min()} to {rows.max()}.")
         heat = np.asarray(positives(temperature, "temperature"))
-        if heat.shape not in ((), (n,)):
-            raise ValueError(f"temperature must be a number or {n} of them, one for each row of theta, got shape {heat.shape}.")
+        if heat.ndim and np.shape(temperature) != (n,):
+            raise ValueError(
+                f"temperature must be a number or {n} of them, one for each row of theta, got shape {np.shape(temperature)}."
+            )
         values, gradients = self._listing.weigh(rows, theta, np.broadcast_to(1.0 / heat, (n,)).copy())
         if not np.isfinite(values).all():
             raise ValueError(

@@ -642,9 +642,10 @@ class OneStepLoss(_Module):
             if self.reduction == "mean":
                 raise _nothing(theta.shape[:-1])
             return theta.new_zeros(theta.shape[:-1]), torch.zeros_like(theta)
-        if self._kept is not None and guide is None and not theta.is_cuda:
-            rows = self._kept.rows_of(values.reshape(-1, values.shape[-1]))
-            flat = self._kept.one_step(to_array(theta).reshape(-1, self.problem.size), rows, temperature=self.temperature)
+        kept = self._kept
+        if kept is not None and kept.problem is self.problem and guide is None and not theta.is_cuda:
+            rows = kept.rows_of(values.reshape(-1, values.shape[-1]))
+            flat = kept.one_step(to_array(theta).reshape(-1, self.problem.size), rows, temperature=self.temperature)
             loss, gradient = flat[0].reshape(theta.shape[:-1]), flat[1].reshape(theta.shape)
         else:
             loss, gradient = one_step(self.problem, to_array(theta), values, temperature=self.temperature, guide=guide)

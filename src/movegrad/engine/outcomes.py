@@ -103,7 +103,7 @@ def first_step(chain, plan, heat, last, key, index, c, since, work):
 # Columns of Lists.outcomes, and of Lists.used, whose last one says why an outcome could not be written.
 PROBABILITY, LOG_RATIO, GAIN = 0, 1, 2
 OUTCOMES, ENTRIES, WHY = 0, 1, 2
-FULL, TOO_MANY = 1, 2
+NO_OUTCOME, NO_ENTRY, TOO_MANY = 1, 2, 3  # there is no room for another one, or a proposal has too many
 
 
 class Lists(NamedTuple):
@@ -113,7 +113,7 @@ class Lists(NamedTuple):
     ends: np.ndarray  # (R,)
     entries: np.ndarray  # (N,) of T
     deltas: np.ndarray  # (N,) by what they change
-    used: np.ndarray  # (3,) how many outcomes and entries there are, and why there is no other: nothing, FULL or TOO_MANY
+    used: np.ndarray  # (3,) how many outcomes and entries there are, and why there is no other
 
 
 class Pen(NamedTuple):
@@ -133,7 +133,7 @@ def note(pen, move, q, log_ratio):
     n = changes(data, state, move)
     r, at = used[OUTCOMES], used[ENTRIES]
     if r == len(lists.ends) or at + n > len(lists.entries):
-        used[WHY] = FULL
+        used[WHY] = NO_OUTCOME if r == len(lists.ends) else NO_ENTRY
         return False
     lists.outcomes[r, PROBABILITY] = q
     lists.outcomes[r, LOG_RATIO] = log_ratio
