@@ -56,7 +56,7 @@ def test_numbers_do_not_depend_on_threads_and_blocks(name, threads, monkeypatch)
     wanted = flat(CALLS[name]())
     for count, pause, stretch in ((1, 0.0, 1 << 20), (2, 0.0, 1 << 20), (3, 10.0, 64), (2, 1e-5, 100)):
         threads(count)
-        monkeypatch.setattr(host, "_TICKS", int(pause * host.TICKS))
+        monkeypatch.setattr(host, "PAUSE_TICKS", int(pause * host.TICKS))
         monkeypatch.setattr(host, "_STRETCH", stretch)
         monkeypatch.setattr(host, "_LEAST_STRETCH", 1)
         for a, b in zip(flat(CALLS[name]()), wanted, strict=True):
@@ -66,7 +66,7 @@ def test_numbers_do_not_depend_on_threads_and_blocks(name, threads, monkeypatch)
 def test_annealing_by_steps_does_not_depend_on_blocks(threads, monkeypatch):
     problem, theta = knapsack(9), np.arange(18.0).reshape(2, 9)
     wanted = mg.solve(problem, theta, steps=3000, chains=2)
-    monkeypatch.setattr(host, "_TICKS", 0)
+    monkeypatch.setattr(host, "PAUSE_TICKS", 0)
     monkeypatch.setattr(host, "_STRETCH", 200)
     monkeypatch.setattr(host, "_LEAST_STRETCH", 1)
     found = mg.solve(problem, theta, steps=3000, chains=2)
@@ -83,13 +83,13 @@ def test_observations_products_and_exact_steps_do_not_depend_on_blocks(monkeypat
         return [_calls.observe(problem, y)[1], *mg.one_step(problem, theta, y), product]
 
     wanted = everything()
-    monkeypatch.setattr(host, "_TICKS", 0)
+    monkeypatch.setattr(host, "PAUSE_TICKS", 0)
     for a, b in zip(everything(), wanted, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_progress_is_told_between_pauses(threads, monkeypatch):
-    monkeypatch.setattr(host, "_TICKS", 0)
+    monkeypatch.setattr(host, "PAUSE_TICKS", 0)
     monkeypatch.setattr(host, "_SERIAL_STEPS", 0)
     threads(2)
     seen: list[float] = []

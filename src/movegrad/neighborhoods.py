@@ -63,6 +63,7 @@ class Neighborhoods:
 
     @property
     def problem(self) -> Problem:
+        """Whose moves were listed."""
         return self._problem
 
     @property
