@@ -263,7 +263,8 @@ def learned_tables(out: Path, comparison: Comparison, settings: Learned, rows: R
     within = settings_grid(comparison, listed, base.costs)
     by = "paired by seed and day"
     titles = base.titled(comparison.title), f"Against rivals, {by}", f"One setting against another, {by}"
-    return [table(title, *grid[0], lines=grid[1:]) for title, grid in zip(titles, (grid, paired_to, within), strict=True)]
+    made = [table(title, *grid[0], lines=grid[1:]) for title, grid in zip(titles, (grid, paired_to, within), strict=True)]
+    return [one for one in made if one.row_count]
 
 
 def choice_tables(out: Path, settings: Learned, rows: Rows) -> list[Table]:
