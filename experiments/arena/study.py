@@ -40,8 +40,7 @@ def boards(data: Path | None, cache: Path) -> dict[str, Callable[[], Any]]:
     return {
         **{f"icon-{load}": partial(icon.board, data, load, 0, cache) for load in (1, 2, 6)},
         **{f"icon-hard{number}": partial(icon.hard, data, number, 0, cache) for number in (0, 5)},
-        **{f"cvrp-20-{seed}": partial(tours.cvrp, 20, seed, cache) for seed in (42, 43)},
-        "cvrp-100-42": partial(tours.cvrp, 100, 42, cache),
+        **{f"cvrp-{n}-{seed}": partial(tours.cvrp, n, seed, cache) for n in (20, 100) for seed in (42, 43)},
         **{
             f"mkp-{m}-{n}-{s}": partial(knapsack.decomposed, m, n, s, cache)
             for m, n in ((5, 50), (10, 100), (10, 200))
@@ -71,11 +70,11 @@ RIVALS += ("spo-warm-long", "spo-warm-long-anchored")
 
 FULL = {
     "icon": ("icon-1", "icon-2", "icon-6", "icon-hard0", "icon-hard5"),
-    "cvrp": ("cvrp-20-42", "cvrp-20-43", "cvrp-100-42"),
-    "mkp": ("mkp-10-100-42", "mkp-10-100-43", "mkp-5-50-42", "mkp-10-200-42"),
+    "cvrp": ("cvrp-20-42", "cvrp-20-43", "cvrp-100-42", "cvrp-100-43"),
+    "mkp": ("mkp-10-100-42", "mkp-10-100-43", "mkp-5-50-42", "mkp-10-200-42", "mkp-10-200-43"),
     "prices": tuple(f"prices-{c}-{split}" for split in (0, 1) for c in (60, 120, 180)),
     "linear": ("path-0", "path-1", "lp-0", "lp-1", "houses-0", "houses-1"),
-    "tsp": ("tsp-20-42", "tsp-20-43", "tsp-50-42"),
+    "tsp": ("tsp-20-42", "tsp-20-43", "tsp-50-42", "tsp-50-43"),
     "growth": tuple(f"{kind}-{times}-{seed}" for seed in (0, 1) for times in (1, 10, 100) for kind in ("gap", "machine")),
 }
 QUICK = {

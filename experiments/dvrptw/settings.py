@@ -93,7 +93,7 @@ QUICK = Size(
     choice_epochs=8, replayed=20,
 )  # fmt: skip
 FULL = Size(
-    arrivals=50, train=30, validation=8, test=20, seeds=3, epochs=15, milliseconds=(1.0, 5.0, 10.0, 50.0, 100.0),
+    arrivals=50, train=30, validation=8, test=22, seeds=3, epochs=15, milliseconds=(1.0, 5.0, 10.0, 50.0, 100.0),
     ks=(1, 10, 100, 1000, 10_000), temperatures=(1.0, 10.0, 100.0, 1000.0), steps=1000, validate=Judge(iterations=100),
     judge=Judge(iterations=1000), labeling=Labeling(Budget(seconds=120.0)), hindsight=Labeling(Budget(seconds=60.0)), customers=250,
     rare=(1000.0,),
