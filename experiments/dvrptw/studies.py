@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.dvrptw.data import Day, Source
+from experiments.dvrptw.data import Day, Published, Source
 from experiments.dvrptw.engine import Engine
 from experiments.dvrptw.evaluate import evaluate
 from experiments.dvrptw.labels import hindsight
@@ -206,11 +206,16 @@ def policy_rows(bench: Bench, missing: list[str]) -> Rows:
 
 def anticipative_rows(bench: Bench, missing: list[str]) -> Rows:
     """Costs of test days in hindsight: the best of a cold run and of one from a policy's routes."""
-    policy = Policy("greedy" if bench.source.folder is None else "kleopatra")
-    (played,) = bench.play([policy], "hindsight: first routes")
-    starts = [[route for _, route in day["routes"]] for day in played]
-    found = hindsight(bench.source, bench.test, bench.size.hindsight, bench.engine, bench.cache, starts)
+    found = solved_days(bench, [day for day in bench.test if day.name in missing], "hindsight")
     return {name: {"cost": found[name].cost} for name in missing}
+
+
+def solved_days(bench: Bench, days: list[Day], title: str) -> dict[str, Published]:
+    """Days in hindsight, from scratch and from the routes of a policy that plays them."""
+    policy = Policy("greedy" if bench.source.folder is None else "kleopatra")
+    (played,) = evaluate(bench.source, [policy], days, bench.size.judge, bench.engine, bench.cache, f"{title}: first routes")
+    starts = [[route for _, route in day["routes"]] for day in played]
+    return hindsight(bench.source, days, bench.size.hindsight, bench.engine, bench.cache, starts, title)
 
 
 def replay_rows(bench: Bench, missing: list[str]) -> Rows:
@@ -226,10 +231,7 @@ def calibration_rows(bench: Bench, missing: list[str]) -> Rows:
     """Published days solved as test days are, beside their published costs."""
     days = [day for day in bench.source.days("train", bench.size.train) if day.name in missing]
     published = bench.source.published()
-    policy = Policy("greedy" if bench.source.folder is None else "kleopatra")
-    (played,) = evaluate(bench.source, [policy], days, bench.size.judge, bench.engine, bench.cache, "calibration: first routes")
-    starts = [[route for _, route in day["routes"]] for day in played]
-    found = hindsight(bench.source, days, bench.size.hindsight, bench.engine, bench.cache, starts, "calibration")
+    found = solved_days(bench, days, "calibration")
     return {day.name: {"cost": found[day.name].cost, "published": published[day.name].cost} for day in days}
 
 
