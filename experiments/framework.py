@@ -8,11 +8,11 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -29,6 +29,7 @@ from experiments.store import Row as Row
 from experiments.store import Rows as Rows
 from experiments.store import Store, read_record
 from experiments.version import version
+from experiments.workers import pool
 
 Tasks = Mapping[str, Callable[[], Row]]
 GREATEST_SEED = 2**31 - 1  # what every generator takes, other seeds added to it
@@ -104,9 +105,9 @@ def run_in_processes(parts: list[Part], out: Path, fresh: bool, workers: int) ->
     with progress_bar() as bar:
         line = bar.add_task(f"{workers} processes", total=len(jobs))
         for _ in range(LIVES):
-            with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            with pool(workers) as processes:
                 try:
-                    for done in as_completed([pool.submit(timed, job) for job in jobs]):
+                    for done in as_completed([processes.submit(timed, job) for job in jobs]):
                         name, key, row = done.result()
                         stores[name].add(key, row)
                         bar.advance(line)
@@ -114,7 +115,7 @@ def run_in_processes(parts: list[Part], out: Path, fresh: bool, workers: int) ->
                 except BrokenProcessPool:
                     jobs = [job for job in jobs if job[2] not in stores[job[0]].rows]
                 except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
+                    processes.shutdown(wait=False, cancel_futures=True)
                     for child in active_children():
                         child.terminate()  # rows take minutes, and Ctrl-C is not to wait for them
                     raise

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent
 # They keep and show, compute nothing.
-KEEPERS = {f"experiments.{name}" for name in ("display", "framework", "store", "verdicts", "version")}
+KEEPERS = {f"experiments.{name}" for name in ("display", "framework", "store", "verdicts", "version", "workers")}
 PACKAGES = ("gurobipy", "highspy", "numba", "numpy", "pyepo", "pyvrp", "torch", "torch_geometric")
 UNKNOWN = "before versions were kept"
 

@@ -423,3 +423,38 @@ def test_tables_of_the_results_can_be_made_from_their_files(name):
                 with pytest.raises(OtherVersion, match=re.escape(record.code)):
                     Store(place / f"{part.name}.json", record.settings, "another")
                 assert all(shown.row_count for shown in part.tables(settings, record.rows))
+
+
+ORPHAN = """
+import os, sys, time
+from pathlib import Path
+from experiments.workers import pool
+
+def task(path):
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(600)
+
+if __name__ == "__main__":
+    with pool(1) as processes:
+        processes.submit(task, sys.argv[1]).result()
+"""
+
+
+def test_workers_end_with_a_study_that_is_killed(tmp_path):
+    psutil = pytest.importorskip("psutil")
+    script, note = tmp_path / "orphan.py", tmp_path / "pid"
+    script.write_text(ORPHAN)
+    study = subprocess.Popen([sys.executable, script, note], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    deadline = time.monotonic() + 60
+    while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    worker = psutil.Process(int(note.read_text()))
+    study.kill()
+    study.wait()
+    deadline = time.monotonic() + 30
+    while worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
+        time.sleep(0.05)
+    alive = worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE
+    if alive:
+        worker.kill()
+    assert not alive

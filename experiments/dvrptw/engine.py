@@ -7,10 +7,9 @@ import hashlib
 import importlib
 import importlib.util
 import json
-import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from unittest import mock
 
 from experiments.store import read_json, write_json
 from experiments.version import version
+from experiments.workers import pool
 
 ATTEMPTS = 3  # of a task whose worker dies
 
@@ -104,12 +104,12 @@ def _on_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, A
     waiting, attempts = list(tasks), {task.key: 0 for task in tasks}
     while waiting:
         flying: dict[Future, Task] = {}
-        with _pool(workers) as pool:
+        with pool(workers, one_thread) as processes:
             try:
                 while waiting or flying:
                     while waiting and len(flying) < workers:
                         task = waiting.pop(0)
-                        flying[pool.submit(call, task)] = task
+                        flying[processes.submit(call, task)] = task
                     done, _ = wait(flying, return_when=FIRST_COMPLETED)
                     for future in done:
                         result = future.result()
@@ -117,7 +117,7 @@ def _on_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, A
             except BrokenProcessPool:
                 waiting = [*_again(flying.values(), attempts), *waiting]
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                processes.shutdown(wait=False, cancel_futures=True)
                 raise
 
 
@@ -128,11 +128,6 @@ def _again(tasks: Any, attempts: dict[str, int]) -> list[Task]:
         if attempts[task.key] >= ATTEMPTS:
             raise WorkerDied(f"workers died in {task.function} {attempts[task.key]} times with arguments {task.arguments}.")
     return list(tasks)
-
-
-def _pool(workers: int) -> ProcessPoolExecutor:
-    """Processes that start clean: forking a process with threads is not safe."""
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=one_thread)
 
 
 def one_thread() -> None:

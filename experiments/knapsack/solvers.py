@@ -4,9 +4,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
 from time import process_time
 from typing import Any, NamedTuple
 from weakref import finalize
@@ -15,6 +13,7 @@ import numpy as np
 
 import movegrad as mg
 from experiments.knapsack.settings import STEPS_PER_SECOND
+from experiments.workers import pool
 
 CHUNK = 10  # instances that a worker is given at once
 
@@ -188,7 +187,7 @@ class Pool:
                 _begin(*self.knapsack)
             return _solve(name, limit, values)
         if self._executor is None:
-            self._executor = ProcessPoolExecutor(self.workers, get_context("spawn"), _begin, self.knapsack)
+            self._executor = pool(self.workers, _begin, *self.knapsack)
             finalize(self, self._executor.shutdown)  # one that is only forgotten may end while the interpreter does, and complain
         parts = np.array_split(values, max(1, math.ceil(len(values) / CHUNK)))
         try:
