@@ -14,6 +14,7 @@ from movegrad.problems import Hypercube, Knapsack, TopK
 from movegrad.problems import hypercube as cube_moves
 from movegrad.problems import top_k as swap_moves
 from movegrad.proof.compiled import divergence
+from tests import mutants
 from tests.slow import slow_but_for
 
 
@@ -733,6 +734,20 @@ def test_differences_are_compared_as_finely_as_temperatures_need(local):
     mg.check(with_small_phi(small_gain), temperatures=(1e-10, 1.0), local=local).raise_if_wrong()
     found = mg.check(with_small_phi(small_gain_of_another_sign), temperatures=(1e-10, 1.0), local=local).findings
     assert "wrong gain" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "sentence"),
+    [
+        ("phi_that_forbids", "objective", "has -inf: it must be finite"),
+        ("change_that_is_no_number", "wrong change", "claimed nan"),
+    ],
+)
+@pytest.mark.parametrize("local", [False, True])
+def test_numbers_that_are_none_are_named(name, kind, sentence, local):
+    (found,) = mg.check(mutants.WRONG[name].build(), local=local, compiled=False).findings.items()
+    assert found[0] == kind
+    assert sentence in found[1][0]
 
 
 @mg.jit

@@ -191,6 +191,19 @@ def test_bad_input_gets_a_sentence(what):
         call()
 
 
+@mg.jit
+def undefined(y):
+    return np.nan if y.sum() > 1 else 0.0
+
+
+def test_a_gain_that_is_no_number_is_not_blamed_on_theta():
+    problem, y, theta = Hypercube(3, phi=undefined), np.array([[1, 0, 0]]), np.zeros((1, 3))
+    for call in (lambda: mg.one_step(problem, theta, y), lambda: mg.Neighborhoods(problem, y).one_step(theta)):
+        with pytest.raises(ValueError, match=r"problem must have moves whose gain .* numbers, got NaN from Hypercube"):
+            call()
+    assert not mg.check(problem).ok, "which the sentence sends to"
+
+
 # --- the loss of PyTorch ------------------------------------------------------------------------------------------------------
 
 

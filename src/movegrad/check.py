@@ -116,6 +116,8 @@ def _prove(
             report.found("set", f"states lists an array of shape {y.shape}, but solutions have shape {problem.solution.shape}.")
             return
     laws = Laws(problem, listed, report, unit)
+    if not report.ok:
+        return
     balance, starts = Balance(laws, tolerance), Starts(laws)
     starts.test_set(listed, rng)
     if "set" in report.findings:

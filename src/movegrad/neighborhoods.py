@@ -9,7 +9,7 @@ import numpy as np
 from movegrad._calls import index_of
 from movegrad._types import Arrays
 from movegrad._validate import array_of, encoded, instance_of, positives
-from movegrad.engine import HOST, Listing
+from movegrad.engine import HOST, Listing, must_be_losses
 from movegrad.problem import Problem
 
 __all__ = ["Neighborhoods"]
@@ -147,8 +147,5 @@ class Neighborhoods:
                 f"temperature must be a number or {n} of them, one for each row of theta, got shape {np.shape(temperature)}."
             )
         values, gradients = self._listing.weigh(rows, theta, np.broadcast_to(1.0 / heat, (n,)).copy())
-        if not np.isfinite(values).all():
-            raise ValueError(
-                f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature!s}."
-            )
+        must_be_losses(values, self.problem, temperature)
         return values, gradients

@@ -32,10 +32,10 @@ from movegrad.engine import (
     Options,
     Run,
     Settings,
+    must_be_losses,
     on_gpu,
     place_of,
     ragged_batch,
-    too_many,
 )
 from movegrad.problem import Problem
 from movegrad.schedules import Annealing, Hot, Schedule
@@ -434,12 +434,7 @@ def one_step(
     y = y if batch.shape is None else like_solutions(encoded(batch.problem, y, "y"), "y", batch.shape, batch.problem)
     result, _ = run_from(batch, settings, problem, starts.Given(y, "y"), guide=guide)
     values = result.chains.value[:, OBJECTIVE]
-    if (values != values).any():
-        raise too_many(batch.problem)
-    if (values == np.inf).any():
-        raise ValueError(
-            f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature!s}."
-        )
+    must_be_losses(values, batch.problem, temperature)
     return shaped(values, batch), shaped(result.mean(), batch)
 
 

@@ -352,6 +352,32 @@ def phi_left_out():
     return vary(f.menu(), phi=None)
 
 
+@wrong("objective", hidden="there is no Gibbs law")
+def phi_that_forbids():
+    """φ is −∞ where two items do not go together; they belong out of the set."""
+
+    @mg.jit
+    def phi(data, y):
+        return -np.inf if y[0] and y[1] else 0.0
+
+    @mg.jit
+    def gain(data, state, i):
+        return -np.inf if i < 2 and state.y[1 - i] and not state.y[i] else 0.0
+
+    return vary(f.menu(), phi=phi, gain=gain)
+
+
+@wrong("wrong change")
+def change_that_is_no_number():
+    """0/0 where an item is dropped."""
+
+    @mg.jit
+    def change(data, state, i, m):
+        return i, 1.0 if state.y[i] == 0 else np.nan
+
+    return vary(f.menu(), change=change)
+
+
 @wrong("wrong gain")
 def interaction_of_the_two():
     """Quadratic assignment: the flow between the two that change places is left out."""

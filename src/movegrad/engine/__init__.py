@@ -21,7 +21,7 @@ from movegrad.engine.disk_cache import keep_on_disk
 from movegrad.engine.draws import GROUPS, ODOMETER_SIZE, categorical, coin, integer, leaf, stream_keys
 from movegrad.engine.explain import RETURNS, defined_at, returns_nothing
 from movegrad.engine.host import HOST, phi_of
-from movegrad.engine.listing import Listing, too_many
+from movegrad.engine.listing import Listing, must_be_losses
 from movegrad.engine.loop import (
     ACCEPTED,
     BEST_OBJECTIVE,
@@ -69,6 +69,7 @@ __all__ = [
     "keep_on_disk",
     "layout_of",
     "leaf",
+    "must_be_losses",
     "on_gpu",
     "outline",
     "phi_of",
@@ -79,5 +80,4 @@ __all__ = [
     "set_threads",
     "shared_batch",
     "stream_keys",
-    "too_many",
 ]

@@ -99,6 +99,21 @@ def too_many(problem: Any) -> ValueError:
     )
 
 
+def must_be_losses(values: Any, problem: Any, temperature: Any) -> None:
+    """Refuse one-step losses, an array of any place, that are no numbers."""
+    if (values == -np.inf).any():
+        raise too_many(problem)
+    if (values != values).any():
+        raise ValueError(
+            f"problem must have moves whose gain and correction ratio are numbers, got NaN from {problem.name}: "
+            "movegrad.check says from which."
+        )
+    if (values == np.inf).any():
+        raise ValueError(
+            f"theta must be finite when it is divided by the temperature, got an infinite loss at temperature {temperature!s}."
+        )
+
+
 def _empty(outcomes: int, entries: int) -> Lists:
     ends = np.zeros(outcomes, np.int64)
     return Lists(np.zeros((outcomes, 3)), ends, np.zeros(entries, np.int32), np.zeros(entries), np.zeros(3, np.int64))

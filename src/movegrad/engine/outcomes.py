@@ -87,14 +87,14 @@ total_weight: Any
 
 
 def first_step(chain, plan, heat, last, key, index, c, since, work):
-    """Loss and gradient of the exact first step, in place of a run: in OBJECTIVE and in ``mean``."""
+    """Loss and gradient of the exact first step, in place of a run: in OBJECTIVE and in ``mean``; −∞ for too many outcomes."""
     if not load_one(chain, plan, key, index, c):
         return NOT_IN_SET
     chain.value[OBJECTIVE] = 0.0
     clear(chain.mean)
     mask = applicable(chain.data, chain.state)
     if not all_outcomes(chain, mask, total_weight(mask, chain.weights)):
-        chain.value[OBJECTIVE] = np.nan
+        chain.value[OBJECTIVE] = -np.inf
     return work + 1
 
 

@@ -130,7 +130,7 @@ class Follower:
         if not feasible:
             self._expect_outside(move, drawn, saved)
             return Outcome(*head, log_ratio, b"", gain, score, change, mask, refused, b"")
-        if self._changes(move, desk.state, drawn) != change:
+        if self._changes(move, desk.state, drawn) != change and not any(isnan(v) for v in change.values()):
             self._found("order", f"change of {move.name!r} at {self._show(saved)} answers otherwise after feasible was asked.")
         move.follow(data, self.pure.theta, desk.state, drawn)
         followed = desk.save()

@@ -45,6 +45,14 @@ class History(NamedTuple):
     kind: str  # of the finding
 
 
+def must_be_finite(report: Report, y: np.ndarray, statistic: np.ndarray, phi: float) -> None:
+    """An objective that is infinite has no law; one that is no number is never accepted."""
+    for name, value in (("T", statistic), ("φ", phi)):
+        if not np.isfinite(value).all():
+            bad = np.atleast_1d(value)[~np.isfinite(np.atleast_1d(value))][0]
+            report.found("objective", f"{name} at {show(y)} has {bad}: it must be finite, and what is forbidden not be in the set.")
+
+
 class Laws:
     """The solutions of a problem and the exact law of a step from each."""
 
@@ -56,6 +64,8 @@ class Laws:
         self.number = {y.tobytes(): i for i, y in enumerate(self.solutions)}
         self.statistics = np.array([self.pure.statistic(y) for y in self.solutions])
         self.phi = np.array([self.pure.phi(y) for y in self.solutions])
+        for given in zip(self.solutions, self.statistics, self.phi, strict=True):
+            must_be_finite(report, *given)
         weights = np.array([m.weight for m in problem.moves])
         self.weights = weights / weights.sum()
         self.follower, self.comparer = (

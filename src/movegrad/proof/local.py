@@ -15,6 +15,7 @@ from movegrad.engine import layout_of
 from movegrad.problem import Problem
 from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence, independent
 from movegrad.proof.follow import Follower, Outcome
+from movegrad.proof.laws import must_be_finite
 from movegrad.proof.pure import GARBAGE, LOST, Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
 from movegrad.sampling import sample
@@ -136,11 +137,15 @@ class LocalTest:
         if not self.pure.contains(target):
             self.report.found("feasible", f"{what}: feasible says True, contains says False.")
             return
+        must_be_finite(self.report, target, *self._value)
+        must_be_finite(self.report, y, *before)
+        if "objective" in self.report.findings:
+            return
         exact = self._value[0] - before[0]
         claimed = np.zeros(self.problem.size)
         claimed[list(outcome.change)] = list(outcome.change.values())
         scale = 1e-9 * max(self.unit, float(np.abs(self._value[0]).max()))
-        if np.abs(claimed - exact).max() > scale:
+        if not np.abs(claimed - exact).max() <= scale:
             k = int(np.argmax(np.abs(claimed - exact)))
             self.report.found("wrong change", f"{what}: entry {k} of T changes by {exact[k]:g}, claimed {claimed[k]:g}.")
         difference = self._value[1] - before[1]
