@@ -95,7 +95,7 @@ def judged(mine: Entry, rival: Entry | None, time: float) -> tuple[str, str]:
 
 
 COLUMNS = ("benchmark", "seconds", "ours", "strongest rival", "ours − rival, points", "verdict")
-COLUMNS += ("strongest without our moves", "ours − this one, points", "verdict", "seconds to its level")
+COLUMNS += ("strongest without our moves", "ours − this one, points", "verdict", "seconds to its level on validation")
 
 
 def table(folder: Path) -> Table:
