@@ -149,7 +149,7 @@ def test_what_is_said_of_the_network_that_comes_with_the_study_is_what_its_days_
 
     record = read_record(ROOT / "experiments/dvrptw/results/network/played.json")
     assert list(record.rows) == ["kleopatra", "greedy", f"network {digest(NETWORK)}"], "these days were played by this network"
-    (table,) = played_tables(22, rebuilt(Played, record.settings), record.rows)
+    table, *_ = played_tables(22, rebuilt(Played, record.settings), record.rows)
     assert list(table.columns[2].cells)[1:] == ["+11.86 (+9.71 – +14.02): behind", "+1.79 (+0.06 – +3.52): behind"]
     page = (ROOT / "experiments/dvrptw/README.md").read_text(encoding="utf-8")
     assert "1.79 % (0.06 – 3.52) more than the published network" in page
@@ -165,7 +165,7 @@ def test_what_is_said_of_busier_days_is_what_they_cost():
     from experiments.store import read_record
 
     record = read_record(ROOT / "experiments/dvrptw/results/busy/played.json")
-    (table,) = played_tables(22, rebuilt(Played, record.settings), record.rows)
+    table, *_ = played_tables(22, rebuilt(Played, record.settings), record.rows)
     assert str(table.title).startswith("22 days of 22 instances, 100 arrivals")
     found = dict(zip(table.columns[0].cells, table.columns[2].cells, strict=True))
     page = (ROOT / "experiments/dvrptw/README.md").read_text(encoding="utf-8")
@@ -189,7 +189,7 @@ def test_what_is_said_of_ten_networks_is_what_their_days_cost(folder, days, said
     from experiments.store import read_record
 
     record = read_record(ROOT / "experiments/dvrptw/results/ensemble" / folder / "played.json")
-    (table,) = played_tables(22, rebuilt(Played, record.settings), record.rows)
+    table, *_ = played_tables(22, rebuilt(Played, record.settings), record.rows)
     assert str(table.title).startswith(f"{days} days of 22 instances")
     mean, low, high = re.findall(r"\d+\.\d+", said)
     assert list(table.columns[2].cells)[1] == f"-{mean} (-{high} – -{low}): ahead"

@@ -281,17 +281,22 @@ def choice_tables(out: Path, settings: Learned, rows: Rows) -> list[Table]:
 
 
 def played_tables(instances: int, settings: Played, rows: Rows) -> list[Table]:
-    """Costs of the days of some instances; differences are over seeds of arrivals and over instances."""
-    listed = list(rows.values())
-    costs = {row["policy"]: np.array(row["costs"], float).reshape(-1, instances) for row in listed}
-    name, base = listed[0]["policy"], costs[listed[0]["policy"]]
+    """Costs of the days of some instances, and every policy against every other; over seeds of arrivals and over instances."""
+    costs = {row["policy"]: np.array(row["costs"], float).reshape(-1, instances) for row in rows.values()}
+    names = {policy: NAMES.get(policy, policy) for policy in costs}
+
+    def less(policy: str, other: str) -> str:
+        change = 100 * (costs[policy] / costs[other] - 1)
+        return stated(interval_of(change[0] if len(change) == 1 else change))
+
+    base, *others = costs
     title = f"{len(settings.days)} days of {instances} instances, {settings.arrivals} arrivals per wave"
-    out = table(title, "policy", "mean cost", f"less {NAMES.get(name, name)}, %")
-    for policy, values in costs.items():
-        change = 100 * (values / base - 1)
-        difference = interval_of(change[0] if len(change) == 1 else change)
-        out.add_row(NAMES.get(policy, policy), f"{values.mean():.0f}", "" if policy == name else stated(difference))
-    return [out]
+    lines = [[names[policy], f"{costs[policy].mean():.0f}", "" if policy == base else less(policy, base)] for policy in costs]
+    shown = [table(title, "policy", "mean cost", f"less {names[base]}, %", lines=lines)]
+    if len(others) > 1:
+        pairs = [[names[one], names[other], less(one, other)] for other, one in combinations(others, 2)]
+        shown.append(table(f"{title}: in pairs", "first", "second", "first less second, %", lines=pairs))
+    return shown
 
 
 def replay_tables(settings: Played, rows: Rows) -> list[Table]:
