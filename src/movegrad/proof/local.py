@@ -23,7 +23,7 @@ from movegrad.sampling import sample
 _SECONDS = 15.0  # for each part of the test, about
 _DRAWS = 800  # that are followed
 _LISTED = 3_000  # draws of a move from one solution that are listed without hesitation
-_LISTED_IN_DOUBT = 50_000  # to confirm a mismatch
+_LISTED_IN_DOUBT = 200_000  # to confirm a mismatch
 _HINTED = 2_000  # draws tried among those that have to do with the change
 _DOUBTS = 2  # such listings, at most
 _EVERY = 12  # a ratio is tested for one draw in so many
@@ -160,14 +160,15 @@ class LocalTest:
     def _test_ratio(self, outcome: Outcome, state: bytes, pair: Pair) -> None:
         """Mass there and back between y and y', for the ratio that a draw claims."""
         y, target = self._solution(state), self._solution(outcome.applied)
-        hints = _Hints(y, target, outcome, self._integers(state, outcome.applied, self.pure.fresh(target, *pair)))
+        fields = self._integers(state, outcome.applied, self.pure.fresh(target, *pair))
         found = None
         if not self._many:
             found = self._masses(outcome, state, _LISTED, None)
             self._many = found is None
         certain = found is not None
-        if found is None:
-            found = self._masses(outcome, state, _HINTED, hints)
+        for places in () if certain else (fields, []):  # a vector of bits has its entries everywhere
+            if found is None:
+                found = self._masses(outcome, state, _HINTED, _Hints(y, target, outcome, places))
         if found is not None and not certain and not self._balances(outcome, *found):
             self._doubts += 1
             found = self._masses(outcome, state, _LISTED_IN_DOUBT, None) if self._doubts <= _DOUBTS else None
