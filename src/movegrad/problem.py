@@ -542,6 +542,8 @@ def _record(record: Any, what: str, one_dimensional: bool) -> Any:
         array = array_of(value, what, f" in field {name!r}")
         if one_dimensional and array.ndim != 1:
             raise ValueError(f"{what} must hold one-dimensional arrays, got {array.ndim} axes in field {name!r}.")
+        if array.dtype.kind == "f" and array.itemsize not in (4, 8):
+            raise ValueError(f"{what} must hold floats of 32 or 64 bits, got {array.dtype} in field {name!r}.")
         arrays.append(np.array(native(array)))
         arrays[-1].setflags(write=False)
     return type(record)(*arrays)

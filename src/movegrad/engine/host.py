@@ -314,8 +314,8 @@ def _run_seconds(work: _Work, chains: Chains, settings: Settings, progress: Any)
     finished = {low: 0 for low, _ in ranges}
 
     def one(low: int, high: int) -> None:
-        for heat, _, stop, is_last in by_time(settings, _PAUSE):
-            if stop == 1:
+        for heat, first, stop, is_last in by_time(settings, _PAUSE):
+            if first == 0:
                 work.begin(low, high)
             chains.clock[low:high, GOAL] = stop
             work.finish(heat, is_last, low, high)

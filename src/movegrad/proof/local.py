@@ -15,17 +15,20 @@ from movegrad.engine import layout_of
 from movegrad.problem import Problem
 from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence, independent
 from movegrad.proof.follow import Follower, Outcome
-from movegrad.proof.laws import must_be_finite
+from movegrad.proof.laws import must_be_finite, note_short_floats
 from movegrad.proof.pure import GARBAGE, LOST, Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
-from movegrad.sampling import sample
+from movegrad.sampling import Sample, sample
 
 _SECONDS = 15.0  # for each part of the test, about
 _DRAWS = 800  # that are followed
 _LISTED = 3_000  # draws of a move from one solution that are listed without hesitation
 _LISTED_IN_DOUBT = 200_000  # to confirm a mismatch
 _HINTED = 2_000  # draws tried among those that have to do with the change
-_DOUBTS = 2  # such listings, at most
+_DOUBTS = 10  # such listings, at most
+_LONGEST = 1.0  # second that a listing may take
+_TYPICAL = 10_000  # compiled steps to solutions far from the first
+_RANDOM = 20  # draws of random for each θ
 _EVERY = 12  # a ratio is tested for one draw in so many
 _CHAINS, _STEPS = 4, 400  # of the compiled run
 _ONE_STEP = 20_000  # compiled chains that make one step from the same solution, at most
@@ -48,40 +51,116 @@ class LocalTest:
         self._value: tuple[np.ndarray, float] = (np.zeros(0), 0.0)  # T and φ of the solution under the walk
 
     def run(self, pairs: list[Pair], compiled: bool) -> None:
+        note_short_floats(self.report, self.problem.state)
         begins = self._begins(pairs[0].theta)
         self._deadline = monotonic() + _SECONDS
         share = max(1, _DRAWS // (len(begins) * len(pairs)))
+        walkers = begins + (self._typical(pairs) if compiled and self.report.ok else [])
+        met = [(pairs[0], y) for y in walkers]
         for pair in pairs:
-            for y in begins:
-                self._walk(y, pair, share)
+            walkers = [self._walk(y, pair, share) for y in walkers]  # farther and farther
+            met += [(pair, y) for y in walkers]
+        self._test_starts(met)
         self.report.histories = "tested along the walk"
         ratios = f"{self.confirmed} ratios against the draws that lead back"
         if self.undecided:
             ratios += f" ({self.undecided} more could not be listed)"
+            if not self.confirmed:
+                self.report.note("no ratio was tested: draws are too many to list those that lead back; check a smaller instance")
         self.report.tested.append(f"{self.report.draws} draws from {self.report.solutions} solutions of a walk; {ratios}")
         if compiled and self.report.ok:
             self._test_compiled(pairs[0], begins[-1])
 
     def _begins(self, theta: np.ndarray) -> list[np.ndarray]:
         """The problem's own solution, one that ``random`` draws and one that ``greedy`` builds."""
-        found = [np.array(self.problem.solution)]
+        found = {"wrong start": np.array(self.problem.solution)}
         if self.pure.random is not None:
-            y = self.pure.memory()[0]
-            self.pure.random(self.pure.data, Dice(self.rng), y)
-            found.append(np.array(y))
+            found["random"] = self._random()
         if self.pure.greedy is not None:
-            state = self.pure.memory()
-            self.pure.greedy(self.pure.data, theta, state)
-            found.append(np.array(state[0]))
-        for y, name in zip(found, ("wrong start", "random", "greedy"), strict=False):
+            found["greedy"] = self._greedy(theta)
+        for name, y in found.items():
+            self._expect_inside(name, y)
+        return list(found.values())
+
+    def _typical(self, pairs: list[Pair]) -> list[np.ndarray]:
+        """Where compiled chains end for some θ and for the one that is positive: far from the problem's own solution."""
+        some = [pairs[0], max(pairs, key=lambda pair: float(pair.theta.min()))]
+        try:
+            ends = [self._chain(pair, self.problem.solution, _TYPICAL, 1).solutions[0] for pair in some]
+        except ValueError as error:
+            self.report.found("compiled", f"the compiled chain was refused: {error}")
+            return []
+        for y in ends:
             if not self.pure.contains(y):
-                self.report.found(name, f"{show(y)} is where chains begin, but contains says it is not in the set.")
-        return found
+                self.report.found("compiled", f"the compiled chain visits {show(y)}, which contains says is not in the set.")
+        return ends
+
+    def _chain(self, pair: Pair, y: np.ndarray, steps: int, chains: int, **options: Any) -> Sample:
+        seed = int(self.rng.integers(2**62))
+        return sample(
+            self.problem, pair.theta, steps=steps, chains=chains, start=y, temperature=pair.temperature, seed=seed, **options
+        )
+
+    # --- starts --------------------------------------------------------------------------------------------------------
+
+    def _random(self) -> np.ndarray:
+        y = self.pure.memory(int(self.rng.integers(len(GARBAGE))))[0]
+        self.pure.random(self.pure.data, Dice(self.rng), y)
+        return np.array(y)
+
+    def _greedy(self, theta: np.ndarray) -> np.ndarray:
+        state = self.pure.memory(int(self.rng.integers(len(GARBAGE))))
+        self.pure.greedy(self.pure.data, theta, state)
+        return np.array(state[0])
+
+    def _improved(self, y: np.ndarray, pair: Pair) -> np.ndarray:
+        state = self.pure.desk.put(self.pure.fresh(y, *pair))
+        self.pure.improve(self.pure.data, pair.theta, state)
+        return np.array(state[0])
+
+    def _expect_inside(self, name: str, y: np.ndarray) -> None:
+        if not self.pure.contains(y):
+            self.report.found(name, f"{show(y)} is where chains begin, but contains says it is not in the set.")
+
+    def _test_starts(self, met: list[tuple[Pair, np.ndarray]]) -> None:
+        """What makes starts, for every θ and from solutions that were met there, as far as time goes."""
+        until = monotonic() + _SECONDS / 3
+        for pair, y in met:
+            for made, test in ((self.pure.random, self._test_random), (self.pure.greedy, self._test_greedy)):
+                if made is not None:
+                    test(pair)
+            if self.pure.improve is not None:
+                self._test_improve(y, pair)
+            if not self.report.ok or monotonic() > until:
+                return
+
+    def _test_random(self, pair: Pair) -> None:
+        for _ in range(_RANDOM):
+            self._expect_inside("random", self._random())
+
+    def _test_greedy(self, pair: Pair) -> None:
+        one, other = self._greedy(pair.theta), self._greedy(pair.theta)
+        self._expect_inside("greedy", one)
+        if not np.array_equal(one, other):
+            self.report.found("greedy", f"greedy made {show(one)} or {show(other)}, as memory was before.")
+
+    def _test_improve(self, y: np.ndarray, pair: Pair) -> None:
+        """It stays in the set, leads to the same solution again, and never to a worse one."""
+        better, again = self._improved(y, pair), self._improved(y, pair)
+        path = f"{show(y)} → {show(better)}"
+        if not np.array_equal(better, again):
+            self.report.found("improve", f"improve from {show(y)} leads elsewhere the second time: it must be without chance.")
+        if not self.pure.contains(better):
+            self.report.found("improve", f"{path}, which contains says is not in the set.")
+            return
+        before, after = (float(self.pure.statistic(x) @ pair.theta + self.pure.phi(x)) for x in (y, better))
+        if after < before - 1e-9 * max(1.0, abs(before)):
+            self.report.found("improve", f"{path} lowers the objective from {before:.9g} to {after:.9g}.")
 
     # --- the walk ------------------------------------------------------------------------------------------------------
 
-    def _walk(self, y: np.ndarray, pair: Pair, draws: int) -> None:
-        """Follow draws from a state that has a history; some are applied, others refused."""
+    def _walk(self, y: np.ndarray, pair: Pair, draws: int) -> np.ndarray:
+        """Follow draws from a state that has a history; some are applied, others refused. Returns where it ends."""
         self._test_memory(y, pair)
         state = self.pure.fresh(y, *pair)
         self._describe(y)
@@ -89,7 +168,7 @@ class LocalTest:
         for k in range(draws):
             outcome = self._draw(state, self.rng)
             if outcome is None or not self.report.ok or monotonic() > self._deadline:
-                return
+                break
             self.report.draws += 1
             if not outcome.target:
                 state = outcome.refused[-1]
@@ -104,6 +183,7 @@ class LocalTest:
                 self.report.solutions += 1
             else:
                 state, self._value = outcome.refused[int(self.rng.integers(2))], before
+        return np.array(self._solution(state))
 
     def _solution(self, saved: bytes) -> np.ndarray:
         return self.pure.desk.field(saved, 0)
@@ -171,7 +251,8 @@ class LocalTest:
                 found = self._masses(outcome, state, _HINTED, _Hints(y, target, outcome, places))
         if found is not None and not certain and not self._balances(outcome, *found):
             self._doubts += 1
-            found = self._masses(outcome, state, _LISTED_IN_DOUBT, None) if self._doubts <= _DOUBTS else None
+            sure = self._doubts <= _DOUBTS and monotonic() < self._deadline
+            found = self._masses(outcome, state, _LISTED_IN_DOUBT, None) if sure else None
         if found is None:
             self.undecided += 1
         elif self._balances(outcome, *found):
@@ -206,6 +287,7 @@ class LocalTest:
     def _mass(self, state: bytes, target: bytes, log_ratio: float, limit: int, hints: Any) -> tuple[float, float, float]:
         """Mass of the draws that lead to ``target`` and claim a ratio, its relative error, and the mass whatever they claim."""
         near = slack = total = 0.0
+        until = monotonic() + _LONGEST
         desk, data = self.pure.desk, self.pure.data
         mask, state = self.follower.applicable(state)
         for s in self.follower.moves(mask):
@@ -216,6 +298,8 @@ class LocalTest:
 
             with np.errstate(all="ignore"):
                 for draws, (drawn, claimed) in paths(propose, max_paths=limit, hints=hints):
+                    if monotonic() > until:
+                        raise TooManyDraws("takes too long to list")
                     if claimed == -np.inf or not move.feasible(data, desk.state, drawn):
                         continue
                     move.apply(data, desk.state, drawn)
@@ -230,12 +314,9 @@ class LocalTest:
 
     def _test_compiled(self, pair: Pair, y: np.ndarray) -> None:
         """Means and objectives against the iterates, and one step against the exact probabilities where they can be listed."""
-        theta, t = pair
+        theta = pair.theta
         try:
-            out = sample(
-                self.problem, theta, steps=_STEPS, chains=_CHAINS, start=y, temperature=t, trace=_STEPS, iterates=True,
-                seed=int(self.rng.integers(2**62)),
-            )  # fmt: skip
+            out = self._chain(pair, y, _STEPS, _CHAINS, trace=_STEPS, iterates=True)
             visited = np.ascontiguousarray(out.iterates.reshape(-1, len(y)))
             statistics = observe(self.problem, visited).statistics
         except ValueError as error:

@@ -43,7 +43,7 @@ for _name in ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshif
         setattr(Unsigned, _operator, _like_a_kernel(_operator))
 Unsigned.__neg__ = lambda self: Unsigned(-int(self) % _WORD)  # type: ignore[method-assign]
 
-_READ = {"i": int, "u": Unsigned, "b": bool}
+_READ = {"i": int, "u": Unsigned, "b": bool, "f": float}
 _LIMITS = {c: (int(np.iinfo(c).min), int(np.iinfo(c).max)) for c in np.typecodes["AllInteger"]} | {"?": (0, 1)}
 
 
@@ -84,7 +84,7 @@ class Field(np.ndarray):
         _burn()
         if isinstance(value, np.integer):
             value = int(value)  # NumPy would let it wrap
-        if isinstance(value, int):
+        if isinstance(value, int) and self.dtype.kind != "f":
             low, high = _LIMITS[self.dtype.char]
             if not low <= value <= high:
                 value = _signed(value) if type(value) is Unsigned else value
@@ -105,6 +105,11 @@ def as_field(array: Any) -> Any:
     if not array.ndim:
         return _READ[array.dtype.kind](array)
     return np.array(array).view(Field)
+
+
+def as_solution(array: np.ndarray) -> np.ndarray:
+    """The same for a solution, which keeps its dtype: short floats are read as double ones, and rounded where they are stored."""
+    return np.array(array).view(Field) if array.dtype == np.float32 else as_field(array)
 
 
 def same(one: Any, other: Any) -> bool:

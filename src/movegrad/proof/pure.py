@@ -13,7 +13,7 @@ import numpy as np
 from movegrad.engine import bind
 from movegrad.engine.compile import remake, tell, told_after
 from movegrad.problem import Move, Problem
-from movegrad.proof.numbers import ENOUGH, MATH, Field, as_field, quiet_math, refuel
+from movegrad.proof.numbers import ENOUGH, MATH, Field, as_field, as_solution, quiet_math, refuel
 
 PATIENCE = 10.0  # seconds of listing, after which that is said
 MAX_DRAWS = 64  # on one path, as in the compiled enumeration
@@ -224,7 +224,7 @@ class Desk:
     """
 
     def __init__(self, problem: Problem) -> None:
-        fields = [as_field(a) for a in problem.state]
+        fields = [as_solution(problem.state[0]), *map(as_field, problem.state[1:])]
         self.spans = []  # of the fields, in bytes
         end = 0
         for a in fields:
@@ -318,7 +318,8 @@ class PureProblem:
 
     def memory(self, garbage: int = 0) -> Any:
         """A state as a kernel finds it: memory that is not clean."""
-        return type(self.problem.state)(*(as_field(np.full(len(a), GARBAGE[garbage]).astype(a.dtype)) for a in self.problem.state))
+        solution, *others = (np.full(len(a), GARBAGE[garbage]).astype(a.dtype) for a in self.problem.state)
+        return type(self.problem.state)(as_solution(solution), *map(as_field, others))
 
     @staticmethod
     def copy(state: Any) -> Any:
@@ -341,7 +342,7 @@ class PureProblem:
 
     def solution(self, values: Any) -> Any:
         """A copy of a solution, in its dtype; read-only: functions that describe it must not change it."""
-        copy = as_field(np.asarray(values).astype(self.problem.solution.dtype))
+        copy = as_solution(np.asarray(values).astype(self.problem.solution.dtype))
         copy.setflags(write=False)
         return copy
 
