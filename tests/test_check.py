@@ -777,3 +777,189 @@ def spread_gain(data, state, move):
 
 def test_rounding_inside_phi_is_no_fault():
     mg.check(with_flip(phi=spread, gain=spread_gain)).raise_if_wrong()
+
+
+# --- large instances: ratios of vectors of bits, far from the first solution, and starts --------------------------------------
+
+
+class Chosen(NamedTuple):
+    k: int
+
+
+@mg.jit
+def draw_two(data, state, rng):
+    n = len(state.y)
+    i, j = mg.integer(rng, n), mg.integer(rng, n)
+    return (i, j), 0.0 if state.y[i] != state.y[j] else -np.inf
+
+
+@mg.jit
+def draw_two_with_a_wrong_ratio(data, state, rng):
+    n = len(state.y)
+    i, j = mg.integer(rng, n), mg.integer(rng, n)
+    return (i, j), np.log(3.0) if state.y[i] != state.y[j] else -np.inf
+
+
+@mg.jit
+def change_of_two(data, state, move, m):
+    return move[m], 1 - 2 * state.y[move[m]]
+
+
+@mg.jit
+def swap_two(data, state, move):
+    state.y[move[0]], state.y[move[1]] = state.y[move[1]], state.y[move[0]]
+
+
+@mg.jit
+def holds_k(data, y):
+    total = 0
+    for i in range(len(y)):
+        if not 0 <= y[i] <= 1:
+            return False
+        total += y[i]
+    return total == data.k
+
+
+@mg.jit
+def draw_k(data, rng, y):
+    left = data.k
+    for i in range(len(y)):
+        y[i] = mg.integer(rng, len(y) - i) < left
+        left -= y[i]
+
+
+@mg.jit
+def draw_k_or_another(data, rng, y):
+    draw_k(data, rng, y)
+    if mg.integer(rng, 4) == 0:
+        y[0] = 1 - y[0]
+
+
+@mg.jit
+def fill_first(data, guide, state):
+    for i in range(len(state.y)):
+        state.y[i] = i < data.k
+
+
+@mg.jit
+def fill_first_but_for_ties(data, guide, state):
+    fill_first(data, guide, state)
+    if guide[0] == guide[1]:
+        state.y[0] = 0
+
+
+@mg.jit
+def better_first(data, guide, state):
+    """The first zero takes the place of the first one, if it is worth more."""
+    n = len(state.y)
+    i, j = 0, 0
+    while state.y[i] == 0:
+        i += 1
+    while state.y[j] == 1:
+        j += 1
+    if i < n and j < n and guide[j] > guide[i]:
+        state.y[i], state.y[j] = 0, 1
+
+
+@mg.jit
+def one_more(data, guide, state):
+    j = 0
+    while state.y[j] == 1:
+        j += 1
+    state.y[j] = 1
+
+
+@mg.jit
+def worse_first(data, guide, state):
+    i, j = 0, 0
+    while state.y[i] == 0:
+        i += 1
+    while state.y[j] == 1:
+        j += 1
+    state.y[i], state.y[j] = 0, 1
+
+
+def k_of_many(propose=draw_two, n=60, k=20, **starts):
+    move = mg.Move("swap", propose, change_of_two, swap_two, changes=2)
+    y = np.repeat([1, 0], [k, n - k]).astype(np.int8)
+    return mg.Problem(Chosen(k), Bits(y), [move], n, contains=holds_k, name="k of many", **starts)
+
+
+@pytest.mark.parametrize("n", [60, 100])
+def test_ratios_of_vectors_of_bits_are_tested_on_large_instances(n):
+    assert "wrong ratio" in mg.check(k_of_many(draw_two_with_a_wrong_ratio, n), local=True, compiled=False).findings
+    report = mg.check(k_of_many(n=n), local=True, compiled=False)
+    assert report.ok, report
+    assert not re.search(r"; 0 ratios", report.tested[0]), report
+
+
+@pytest.mark.parametrize(
+    ("kind", "starts"),
+    [
+        ("random", {"random": draw_k_or_another}),
+        ("greedy", {"greedy": fill_first_but_for_ties}),
+        ("improve", {"improve": one_more}),
+        ("improve", {"improve": worse_first}),
+    ],
+)
+def test_wrong_starts_are_found_on_large_instances(kind, starts):
+    assert kind in mg.check(k_of_many(**starts), local=True, compiled=False).findings
+
+
+def test_right_starts_pass_on_large_instances():
+    report = mg.check(k_of_many(random=draw_k, greedy=fill_first, improve=better_first), local=True, compiled=False)
+    assert report.ok, report
+
+
+def test_an_improved_start_outside_the_set_is_refused():
+    problem, y = k_of_many(improve=one_more), np.repeat([1, 0], [20, 40])
+    with pytest.raises(ValueError, match="start must be in the set"):
+        mg.sample(problem, np.zeros(60), steps=5, start=mg.start.Heuristic(y))
+
+
+@mg.jit
+def flip_wrong_where_many_are_ones(data, state, rng):
+    return mg.integer(rng, len(state.y)), np.log(3.0) if state.y.sum() > 60 else 0.0
+
+
+def test_the_local_test_walks_on():
+    """From no ones to where the ratio is wrong, without a compiled chain and by one."""
+    move = mg.Move("flip", flip_wrong_where_many_are_ones, cube_moves.change_flip, cube_moves.apply_flip)
+    problem = mg.Problem(Chosen(0), Bits(np.zeros(300, np.int8)), [move], 300, name="many ones")
+    assert "wrong ratio" in mg.check(problem, local=True, compiled=False).findings
+    assert "wrong ratio" in mg.check(problem, local=True).findings
+
+
+def test_where_no_ratio_can_be_tested_the_report_says_so(monkeypatch):
+    monkeypatch.setattr("movegrad.proof.local._LONGEST", -1.0)
+    report = mg.check(k_of_many(), local=True, compiled=False)
+    assert any("no ratio was tested" in note for note in report.notes), report
+
+
+@pytest.mark.parametrize("local", [None, True])
+def test_solutions_may_be_float32(local):
+    move = mg.Move("flip", cube_moves.propose_flip, cube_moves.change_flip, cube_moves.apply_flip)
+    listed = [np.array([a, b, c], np.float32) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+    problem = mg.Problem(Chosen(0), Bits(np.zeros(3, np.float32)), [move], 3, states=lambda: listed, name="floats")
+    report = mg.check(problem, local=local)
+    assert report.ok, report
+    with pytest.raises(ValueError, match=r"state of floats must hold floats of 32 or 64 bits, got float16 in field 'y'"):
+        mg.Problem(Chosen(0), Bits(np.zeros(3, np.float16)), [move], 3, name="floats")
+
+
+class Twice(NamedTuple):
+    y: np.ndarray
+    half: np.ndarray
+
+
+def test_short_floats_that_are_derived_are_told():
+    move = mg.Move("flip", cube_moves.propose_flip, cube_moves.change_flip, cube_moves.apply_flip)
+    problem = mg.Problem(Chosen(0), Twice(np.zeros(3, np.int8), np.zeros(3, np.float32)), [move], 3, prepare=halves, name="halves")
+    for local in (None, True):
+        assert any("'half' is float32" in note for note in mg.check(problem, local=local, compiled=False).notes)
+
+
+@mg.jit
+def halves(data, guide, temperature, state):
+    for i in range(len(state.half)):
+        state.half[i] = 0.5

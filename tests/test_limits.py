@@ -197,3 +197,14 @@ def test_ctrl_c_is_heard_by_the_thread_that_waits_for_others(threads):
     mg.sample(SLOW, np.zeros(4), steps=1)
     with pytest.raises(KeyboardInterrupt), interrupt(0.3):
         HOST.execute(batch, settings, begin, np.arange(2))
+
+
+@pytest.mark.parametrize("start", ["random", "greedy"])
+def test_a_time_limit_that_the_first_step_uses_up_is_one_step(start):
+    problem, theta = mg.problems.Knapsack([[1.0, 2.0, 3.0, 4.0]], [5.0]), np.arange(4.0)
+    for seed in range(5):
+        out = mg.sample(problem, theta, time_limit=1e-9, start=start, seed=seed)
+        one = mg.sample(problem, theta, steps=1, start=start, seed=seed)
+        np.testing.assert_array_equal(out.mean, one.mean)
+        assert out.info.steps.tolist() == [1]
+        assert out.info.drawn.sum() == 1

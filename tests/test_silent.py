@@ -871,3 +871,13 @@ def test_compiled_functions_give_the_same_numbers():
         results.append((*values, theta.grad))
     for eager, compiled in zip(*results, strict=True):
         torch.testing.assert_close(eager, compiled)
+
+
+@pytest.mark.parametrize("name", ["temperature", "steps", "chains", "seed", "burn_in", "schedule", "time_limit", "estimator"])
+@pytest.mark.parametrize("package", ["torch", "jax"])
+def test_settings_of_a_layer_cannot_be_set_to_no_effect(package, name):
+    pytest.importorskip(package)
+    layer = getattr(mg, package).LocalSearchLayer(TOP, steps=10)
+    with pytest.raises(AttributeError, match=f"{name} of a layer must stay what it is"):
+        setattr(layer, name, 2)
+    assert copy.deepcopy(layer).settings == layer.settings

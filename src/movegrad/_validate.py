@@ -266,3 +266,12 @@ def as_solutions(values: Any, problem: Any, name: str) -> np.ndarray:
     if not np.array_equal(cast, values):
         raise NotInSet(f"{name} must be in the set, got the entry {values[cast != values].flat[0]}.")
     return cast
+
+
+_SETTINGS = frozenset(("steps", "temperature", "time_limit", "schedule", "burn_in", "chains", "seed"))
+
+
+def must_be_free(layer: Any, name: str) -> None:
+    """Refuse to set what a layer was made with: nothing would change."""
+    if name in _SETTINGS or (name in ("estimator", "settings") and name in vars(layer)):
+        raise AttributeError(f"{name} of a layer must stay what it is: make another one, which has no weights to lose.")

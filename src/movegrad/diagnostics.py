@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from movegrad._validate import array_of, doubles
-from movegrad.engine import ACCEPTED, DRAWN, INAPPLICABLE, INFEASIBLE
+from movegrad.engine import ACCEPTED, DRAWN, GROUPS, INAPPLICABLE, INFEASIBLE
 from movegrad.schedules import Annealing
 
 if TYPE_CHECKING:
@@ -276,7 +276,8 @@ class Info:
         """(E, d) standard errors of the entries of the mean, or a list of (d,); None for one chain and for ``solve``.
 
         The C chains of an example are independent, so that the standard deviation of their means over √C is the error of the mean
-        of all, however long chains remember: mean ± t·error for Student's t with C − 1 degrees of freedom. It knows nothing of what
+        of all, however long chains remember: mean ± t·error for Student's t with C − 1 degrees of freedom. Of more than 256 chains
+        those of a group try the same moves, and the error is that of 256 groups. It knows nothing of what
         all chains share, such as a start that they have not left. NaN where all chains have the same mean, which says nothing:
         mostly of entries that never moved.
         """
@@ -336,8 +337,11 @@ class Info:
 
 
 def _between(means: np.ndarray) -> np.ndarray:
-    """(C, d) means of chains → (d,) standard errors of their mean."""
-    error = means.std(0, ddof=1) / np.sqrt(len(means))
+    """(C, d) means of chains → (d,) standard errors of their mean; chains of a group, which try the same moves, count as one."""
+    count, groups = len(means), min(len(means), GROUPS)
+    apart = means - means.mean(0)
+    together = np.array([apart[g::GROUPS].sum(0) for g in range(groups)])
+    error = np.sqrt(groups / (groups - 1) * np.square(together).sum(0)) / count
     error[np.ptp(means, axis=0) == 0] = np.nan
     return error
 

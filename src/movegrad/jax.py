@@ -33,7 +33,7 @@ from movegrad import start as starts
 from movegrad._calls import ESTIMATORS, make_settings, problems_of
 from movegrad._jax_runs import Call, Result
 from movegrad._types import Arrays, Start
-from movegrad._validate import array_of, choice, encoded, flag, instance_of, listed, native, positive, shown
+from movegrad._validate import array_of, choice, encoded, flag, instance_of, listed, must_be_free, native, positive, shown
 from movegrad.engine import Options, Settings, on_gpu, place_of
 from movegrad.neighborhoods import Neighborhoods
 from movegrad.problem import Problem
@@ -102,6 +102,10 @@ class LocalSearchLayer:
             options=Options(recycle=estimator == "recycled"),
         )  # fmt: skip
         self._calls = _Calls()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        must_be_free(self, name)
+        super().__setattr__(name, value)
 
     def __call__(
         self,

@@ -206,7 +206,8 @@ def sample(
         K₀, first iterates left out of the mean. Where a time limit ends before, a warning says so, and the mean is that of the last
         solution.
     chains : int
-        Independent chains for each example.
+        For each example; up to 256 are independent. Chain c and chain c + 256, and some chains of different examples, try the
+        same sequence of moves, where there are several; all else is their own.
     start : str, solutions or callable
         "random", "greedy", solutions, or a callable; see :mod:`movegrad.start`.
     estimator : {"mean", "recycled"}

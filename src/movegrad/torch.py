@@ -64,6 +64,7 @@ from movegrad._validate import (
     instance_of,
     integer_in,
     listed,
+    must_be_free,
     positive,
     seed_in,
     sequence,
@@ -167,6 +168,10 @@ class LocalSearchLayer(_Module):
         )  # fmt: skip
         self._memory = _Memory()
         self._shape = _torch_ops.shape_of(problem, self.settings.chains) if isinstance(problem, Problem) else None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        must_be_free(self, name)
+        super().__setattr__(name, value)
 
     @property
     def calls(self) -> int:

@@ -26,7 +26,7 @@ COUNTS = 4
 DONE, GOAL = 0, 1
 # In DONE, before the first step: ~(what is known of the start, and what is still to be done), of these bits.
 TRUSTED, SEEDED, PREPARED, LOADED, DRAW, BUILD, IMPROVE = 1, 2, 4, 8, 16, 32, 64
-AFTER_DRAW, AFTER_BUILD, AFTER_IMPROVE = SEEDED | LOADED, LOADED, TRUSTED | PREPARED | LOADED
+AFTER_DRAW, AFTER_BUILD, AFTER_IMPROVE = SEEDED | LOADED, LOADED, PREPARED | LOADED
 # Columns of Chains.value. The last two serve the covariance product: s = ⟨v, T(y)⟩ and its sum over averaged iterates.
 OBJECTIVE, BEST_OBJECTIVE, INVERSE_TEMPERATURE, PROJECTION, PROJECTION_SUM = 0, 1, 2, 3, 4
 VALUES = 5
