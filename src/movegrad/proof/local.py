@@ -105,17 +105,17 @@ class LocalTest:
 
     def _random(self) -> np.ndarray:
         y = self.pure.memory(int(self.rng.integers(len(GARBAGE))))[0]
-        self.pure.random(self.pure.data, Dice(self.rng), y)
+        self.pure.random(self.pure.data, Dice(self.rng), y)  # type: ignore[misc]
         return np.array(y)
 
     def _greedy(self, theta: np.ndarray) -> np.ndarray:
         state = self.pure.memory(int(self.rng.integers(len(GARBAGE))))
-        self.pure.greedy(self.pure.data, theta, state)
+        self.pure.greedy(self.pure.data, theta, state)  # type: ignore[misc]
         return np.array(state[0])
 
     def _improved(self, y: np.ndarray, pair: Pair) -> np.ndarray:
         state = self.pure.desk.put(self.pure.fresh(y, *pair))
-        self.pure.improve(self.pure.data, pair.theta, state)
+        self.pure.improve(self.pure.data, pair.theta, state)  # type: ignore[misc]
         return np.array(state[0])
 
     def _expect_inside(self, name: str, y: np.ndarray) -> None:
