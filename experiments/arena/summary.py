@@ -219,14 +219,15 @@ def growth(folder: Path) -> Table:
 
 
 def grown(kind: Kind, method: str) -> str:
-    """A cell of the table of growth: what validation prefers of a method, or why it is not there."""
+    """A cell of the table of growth: what validation prefers of a method on the data sets that have it, or why it is not there."""
     time, examples = kind.times[-1], COUNTS[int(kind.boards[0].split("-")[1])][0]
     missing = [kind.rows.get(f"{board} {method}", {}).get("missing") for board in kind.boards]
     if any(missing):
         return missing[0]
-    chosen = best([entry for entry in kind.entries if entry.method == method], time)
+    found, count = found_with(kind, method)
+    chosen = best([entry for entry in found if entry.method == method], time)
     if chosen is None:
-        return NOTHING if any(entry.method == method for entry in kind.entries) else "–"
+        return NOTHING if count else "–"
     work = 1000.0 * chosen.pace / examples
     return f"{few_digits(work)} ms; {100.0 * chosen.regrets(time).mean():.2f} %"
 
