@@ -53,9 +53,9 @@ class LocalTest:
     def run(self, pairs: list[Pair], compiled: bool) -> None:
         note_short_floats(self.report, self.problem.state)
         begins = self._begins(pairs[0].theta)
-        self._deadline = monotonic() + _SECONDS
-        share = max(1, _DRAWS // (len(begins) * len(pairs)))
         walkers = begins + (self._typical(pairs) if compiled and self.report.ok else [])
+        self._deadline = monotonic() + _SECONDS
+        share = max(1, _DRAWS // (len(walkers) * len(pairs)))
         met = [(pairs[0], y) for y in walkers]
         for pair in pairs:
             walkers = [self._walk(y, pair, share) for y in walkers]  # farther and farther
