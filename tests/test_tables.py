@@ -194,3 +194,27 @@ def test_what_is_said_of_ten_networks_is_what_their_days_cost(folder, days, said
     mean, low, high = re.findall(r"\d+\.\d+", said)
     assert list(table.columns[2].cells)[1] == f"-{mean} (-{high} – -{low}): ahead"
     assert said in (ROOT / "experiments/dvrptw/README.md").read_text(encoding="utf-8")
+
+
+def test_what_is_said_of_ten_networks_of_each_layer_is_what_their_days_cost():
+    pytest.importorskip("torch_geometric")
+    pytest.importorskip("pyvrp")
+    from experiments.dvrptw.report import played_tables
+    from experiments.dvrptw.settings import Played
+    from experiments.framework import rebuilt
+    from experiments.store import read_record
+
+    record = read_record(ROOT / "experiments/dvrptw/results/ensemble/kinds/played.json")
+    levels, pairs = played_tables(22, rebuilt(Played, record.settings), record.rows)
+    assert str(levels.title).startswith("88 days of 22 instances")
+    page = (ROOT / "experiments/dvrptw/README.md").read_text(encoding="utf-8").replace("−", "-").replace("**", "")
+    for said in list(levels.columns[2].cells)[1:]:
+        assert said.replace(": ", ", ") in page
+    found = {tuple(row[:2]): row[2] for row in zip(*(column.cells for column in pairs.columns), strict=True)}
+    for layer in ("heuristic-1ms", "target-1ms"):
+        interval, word = found[layer, "pfy-warm-1ms-300"].split(": ")
+        assert interval in page
+        assert word == "undecided"
+        mean, high, low = re.findall(r"\d+\.\d+", found[layer, "pfy-warm-1ms"])
+        assert f"{mean} ({low} – {high})" in page
+        assert found[layer, "pfy-warm-1ms"].endswith("ahead")
