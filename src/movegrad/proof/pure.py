@@ -2,7 +2,7 @@
 
 import math
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import inf, isnan
 from pathlib import Path
@@ -393,8 +393,7 @@ def solutions(problem: Problem, limit: int) -> list[np.ndarray]:
     too_many = getattr(problem.states, "at_least", 0) > limit  # known before one is listed
     slow = f"still listing the solutions of {problem.name} (a smaller instance is listed sooner, check(…, local=True) lists none)"
     with told_after(PATIENCE, lambda: tell(slow)):
-        given: Iterable = () if too_many else _reached(problem) if problem.states is None else problem.states()
-        found = [np.array(y) for y in islice(given, limit + 1)]  # some give one array again and again
+        found = [] if too_many else list(islice(_reached(problem) if problem.states is None else problem.states(), limit + 1))
     if too_many or len(found) > limit:
         raise TooManySolutions(
             f"{problem.name} must have at most {limit} solutions to enumerate, got more: use a smaller instance."
