@@ -45,7 +45,7 @@ class History(NamedTuple):
     kind: str  # of the finding
 
 
-def must_be_finite(report: Report, y: np.ndarray, statistic: np.ndarray, phi: float) -> None:
+def expect_finite(report: Report, y: np.ndarray, statistic: np.ndarray, phi: float) -> None:
     """An objective that is infinite has no law; one that is no number is never accepted."""
     for name, value in (("T", statistic), ("φ", phi)):
         if not np.isfinite(value).all():
@@ -54,6 +54,7 @@ def must_be_finite(report: Report, y: np.ndarray, statistic: np.ndarray, phi: fl
 
 
 def note_short_floats(report: Report, state: Any) -> None:
+    """Say which derived fields a kernel rounds otherwise than this proof does."""
     for name, field in list(zip(state._fields, state, strict=True))[1:]:
         if field.dtype == np.float32:
             report.note(f"field {name!r} is float32, which a kernel rounds and check does not: sums that are kept in it drift")
@@ -72,7 +73,7 @@ class Laws:
         self.phi = np.array([self.pure.phi(y) for y in self.solutions])
         note_short_floats(report, problem.state)
         for given in zip(self.solutions, self.statistics, self.phi, strict=True):
-            must_be_finite(report, *given)
+            expect_finite(report, *given)
         weights = np.array([m.weight for m in problem.moves])
         self.weights = weights / weights.sum()
         self.follower, self.comparer = (

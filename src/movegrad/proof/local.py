@@ -15,7 +15,7 @@ from movegrad.engine import layout_of
 from movegrad.problem import Problem
 from movegrad.proof.compiled import FALSE_ALARMS, Pair, divergence, independent
 from movegrad.proof.follow import Follower, Outcome
-from movegrad.proof.laws import must_be_finite, note_short_floats
+from movegrad.proof.laws import expect_finite, note_short_floats
 from movegrad.proof.pure import GARBAGE, LOST, Dice, PureProblem, TooManyDraws, paths, proposal
 from movegrad.proof.report import Report, show
 from movegrad.sampling import Sample, sample
@@ -217,8 +217,8 @@ class LocalTest:
         if not self.pure.contains(target):
             self.report.found("feasible", f"{what}: feasible says True, contains says False.")
             return
-        must_be_finite(self.report, target, *self._value)
-        must_be_finite(self.report, y, *before)
+        expect_finite(self.report, target, *self._value)
+        expect_finite(self.report, y, *before)
         if "objective" in self.report.findings:
             return
         exact = self._value[0] - before[0]
